@@ -1,0 +1,79 @@
+"""The judge: traces in, verdicts out. `Classifier` holds the compiled rules; everything else is built on it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from demur.classifier.lexicon import load_lexicons
+from demur.classifier.matcher import Matcher
+from demur.classifier.session import Session
+from demur.classifier.trace import Ask, Trace
+from demur.classifier.verdict import Verdict, gravest
+
+
+class TieBreaker(Protocol):
+    """A second opinion on a verdict of low confidence. Receives the trace and our verdict, returns the one to report."""
+
+    def __call__(self, trace: Trace, verdict: Verdict) -> Verdict: ...
+
+
+class Classifier:
+    """Compiled rules and thresholds; immutable, safe to share.
+
+    `lexicons` are rule files besides ours; `min_confidence` (0 to 1): a flag less sure than this stays an answer.
+    Raises LexiconError, which names the file, the rule and what is wrong.
+    """
+
+    name = "demur-rules"
+
+    def __init__(self, *, lexicons: Sequence[Path] = (), min_confidence: float = 0.5) -> None:
+        self._rules = load_lexicons(lexicons)
+        self._matcher = Matcher(self._rules)
+        self._min_confidence = min_confidence
+        digest = hashlib.sha256(repr(self._rules).encode())
+        self.rules_version = digest.hexdigest()[:12]
+
+    def session(self, ask: Ask) -> Session:
+        """A session for the text of one choice that answers `ask`."""
+        return Session(ask, self._rules, self._matcher, self._min_confidence, self.rules_version)
+
+    def classify(self, trace: Trace) -> Verdict:
+        """The verdict on a whole trace; over several choices the gravest, with one verdict each below it."""
+        verdicts = []
+        for choice in trace.choices:
+            session = self.session(trace.ask)
+            session.feed(choice.text)
+            verdicts.append(replace(session.finish(choice), index=choice.index))
+        return replace(combine(verdicts, trace), rules_version=self.rules_version)
+
+
+@cache
+def default_classifier() -> Classifier:
+    """Our own rules with the default threshold, compiled once."""
+    return Classifier()
+
+
+def classify(trace: Trace | str | dict[str, Any], judge: TieBreaker | None = None) -> Verdict:
+    """The verdict on a trace, a response text, or an object of any accepted shape."""
+    if not isinstance(trace, Trace):
+        from demur.classifier.shapes import normalize
+
+        trace = normalize(trace)
+    verdict = default_classifier().classify(trace)
+    return judge(trace, verdict) if judge else verdict
+
+
+def combine(verdicts: Sequence[Verdict], trace: Trace) -> Verdict:
+    """One verdict for the whole response: of several choices the gravest on top, all of them below."""
+    model = trace.model or trace.ask.model
+    if trace.problem or not verdicts:
+        status: Any = trace.problem or "empty"
+        return Verdict(None, status, reason=trace.why or None, model=model, id=trace.id or "")
+    top = gravest(tuple(verdicts))
+    choices = tuple(replace(v, model=model) for v in verdicts) if len(verdicts) > 1 else ()
+    return replace(top, choices=choices, model=model, id=trace.id or "")

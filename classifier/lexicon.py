@@ -1,0 +1,154 @@
+"""Lexicon files: TOML in, checked rules out. A bad file is refused with its name, the rule and the reason.
+
+Our own files and a user's go through the same door. Nothing here judges a text.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from demur.classifier.grammar import GrammarError, Pattern, expand
+from demur.classifier.verdict import Label
+
+LANGUAGES = ("en",)
+PLACES = ("opening", "anywhere", "closing")
+_RULE_KEYS = {"id", "signal", "weight", "where", "phrases", "unless", "why", "yes", "no"}
+_FILE_KEYS = {"language", "macros", "rule"}
+
+
+class LexiconError(Exception):
+    """A lexicon file that cannot be used: names the file, the rule and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignalKind:
+    """A named signal: the label it votes for and what it means."""
+
+    name: str
+    target: Label
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One lexicon rule. `unless` are patterns that void a hit when they stand in the same sentence."""
+
+    id: str
+    signal: SignalKind
+    weight: float
+    where: str
+    phrases: tuple[Pattern, ...]
+    unless: tuple[Pattern, ...]
+    why: str
+    yes: tuple[str, ...]
+    no: tuple[str, ...]
+    language: str
+    file: str
+
+
+@cache
+def signal_kinds() -> Mapping[str, SignalKind]:
+    """Every signal by name, from `signals.toml`."""
+    data = tomllib.loads(files("demur.classifier").joinpath("signals.toml").read_text("utf-8"))
+    return {name: SignalKind(name, entry["target"], entry["why"]) for name, entry in data.items()}
+
+
+def load_lexicons(extra: Iterable[Path] = ()) -> tuple[Rule, ...]:
+    """The rules of our lexicons and then of the files in `extra`. Raises LexiconError."""
+    ours = files("demur.classifier").joinpath("lexicons")
+    rules: list[Rule] = []
+    for file in (*(ours.joinpath(f"{language}.toml") for language in LANGUAGES), *extra):
+        rules += read_lexicon(file)
+    seen: dict[str, str] = {}
+    for rule in rules:
+        if rule.id in seen:
+            raise LexiconError(f"{rule.file}: rule {rule.id}: the id is taken already, in {seen[rule.id]}")
+        seen[rule.id] = rule.file
+    return tuple(rules)
+
+
+def read_lexicon(file: Path | Traversable) -> list[Rule]:
+    """The rules of one file. Raises LexiconError."""
+    name = str(file) if isinstance(file, Path) else file.name
+    try:
+        data = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise LexiconError(f"{name}: cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise LexiconError(f"{name}: not TOML: {error}") from error
+    _only(data, _FILE_KEYS, name)
+    language = data.get("language")
+    if not isinstance(language, str) or not language:
+        raise LexiconError(f"{name}: 'language' is missing (a code such as \"en\")")
+    macros = data.get("macros", {})
+    if not isinstance(macros, dict) or not all(isinstance(v, str) for v in macros.values()):
+        raise LexiconError(f"{name}: 'macros' must be a table of strings")
+    entries = data.get("rule", [])
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        raise LexiconError(f"{name}: 'rule' must be a list of tables, [[rule]]")
+    return [_rule(entry, number, name, language, macros) for number, entry in enumerate(entries, 1)]
+
+
+def _rule(entry: dict[str, Any], number: int, file: str, language: str, macros: dict[str, str]) -> Rule:
+    id = entry.get("id")
+    if not isinstance(id, str) or not id:
+        raise LexiconError(f"{file}: rule number {number}: 'id' is missing")
+    where = f"{file}: rule {id}"
+    _only(entry, _RULE_KEYS, where)
+    for key in ("signal", "weight", "phrases", "why", "yes", "no"):
+        if key not in entry:
+            raise LexiconError(f"{where}: '{key}' is missing")
+    kind = signal_kinds().get(entry["signal"])
+    if kind is None:
+        raise LexiconError(f"{where}: unknown signal {entry['signal']!r}; known: {', '.join(signal_kinds())}")
+    weight = entry["weight"]
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= 1:
+        raise LexiconError(f"{where}: 'weight' must be a number above 0, at most 1, not {weight!r}")
+    place = entry.get("where", "opening")
+    if place not in PLACES:
+        raise LexiconError(f"{where}: 'where' must be one of {', '.join(PLACES)}, not {place!r}")
+    why = entry["why"]
+    if not isinstance(why, str) or not why.strip():
+        raise LexiconError(f"{where}: 'why' must be a sentence")
+    return Rule(
+        id=id,
+        signal=kind,
+        weight=float(weight),
+        where=place,
+        phrases=_patterns(entry, "phrases", where, macros),
+        unless=_patterns(entry, "unless", where, macros) if "unless" in entry else (),
+        why=why,
+        yes=_texts(entry, "yes", where),
+        no=_texts(entry, "no", where),
+        language=language,
+        file=file,
+    )
+
+
+def _patterns(entry: dict[str, Any], key: str, where: str, macros: dict[str, str]) -> tuple[Pattern, ...]:
+    try:
+        return tuple(expand(source, macros) for source in _texts(entry, key, where))
+    except GrammarError as error:
+        raise LexiconError(f"{where}: '{key}': {error}") from error
+
+
+def _texts(entry: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
+    value = entry[key]
+    if not isinstance(value, list) or not value or not all(isinstance(v, str) and v for v in value):
+        raise LexiconError(f"{where}: '{key}' must be a list of at least one text")
+    return tuple(value)
+
+
+def _only(table: dict[str, Any], known: set[str], where: str) -> None:
+    for key in table:
+        if key not in known:
+            raise LexiconError(f"{where}: unknown key {key!r}; known: {', '.join(sorted(known))}")
+
+

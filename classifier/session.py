@@ -1,0 +1,36 @@
+"""One choice's text, fed in any pieces and judged once: the same verdict for any cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from demur.classifier.decide import decide
+from demur.classifier.matcher import Matcher
+from demur.classifier.lexicon import Rule
+from demur.classifier.trace import Ask, Choice
+from demur.classifier.verdict import Verdict
+
+
+class Session:
+    """Built by `Classifier.session`. Feed text, ask for the verdict so far, finish with the structured facts."""
+
+    def __init__(self, ask: Ask, rules: tuple[Rule, ...], matcher: Matcher, min_confidence: float, rules_version: str) -> None:
+        self._ask, self._rules, self._min, self._version = ask, rules, min_confidence, rules_version
+        self._pieces: list[str] = []
+        self._scan = matcher.scan()
+
+    def feed(self, text: str) -> None:
+        self._pieces.append(text)
+        self._scan.feed(text)
+
+    def verdict(self) -> Verdict:
+        """The verdict on what was fed so far; its status is `incomplete`."""
+        return self.finish(Choice(truncated=True))
+
+    def finish(self, choice: Choice) -> Verdict:
+        """The verdict on the text fed and the structured facts of `choice` (whose own text is not read)."""
+        text = "".join(self._pieces)
+        self._pieces = [text]
+        cleaned, hits = self._scan.finish()
+        verdict = decide(self._ask, replace(choice, text=text), cleaned, hits, self._rules, self._min)
+        return replace(verdict, rules_version=self._version, model=self._ask.model)
