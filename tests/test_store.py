@@ -49,9 +49,9 @@ def test_a_running_exchange_does_not_age() -> None:
 def test_the_oldest_verdict_goes_first_when_full() -> None:
     store = VerdictStore(ttl=60, keep=3)
     store.pending("running")
-    for id in ("a", "b", "c"):
+    for id in ("a", "b", "c", "d"):
         store.put(id, ANSWER)
-    assert [store.get(id) for id in ("running", "a", "b", "c")] == [PENDING, None, ANSWER, ANSWER]
+    assert [store.get(id) for id in ("running", "a", "b", "c", "d")] == [PENDING, None, ANSWER, ANSWER, ANSWER]
 
 
 def test_a_crowd_of_running_exchanges_is_bounded_and_pushes_no_verdict_out() -> None:
