@@ -1,0 +1,126 @@
+"""Every setting of demur: its kind, its default, what it does. Adding one is adding a field here (and reading it)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+from demur.config.values import (
+    Accepts,
+    BaseUrl,
+    Count,
+    FileOrNone,
+    Files,
+    Host,
+    PathOrNone,
+    Port,
+    Seconds,
+    SecondsOrNone,
+    SecondsOrZero,
+    SecretOrNone,
+    Share,
+    Size,
+    Word,
+    mask_url,
+)
+
+_WILDCARDS = frozenset({"0.0.0.0", "::"})
+
+
+class Settings(BaseModel):
+    """The effective settings, immutable. Times are in seconds, sizes in bytes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    upstream: BaseUrl = Field("https://api.openai.com/v1", description="base URL of the API that requests are sent to")
+    host: Host = Field("127.0.0.1", description="address that the proxy listens on")
+    port: Port = Field(8787, description="port of the proxy; 0 takes a free one")
+    admin_host: Host = Field("127.0.0.1", description="address that the admin server (/metrics) listens on")
+    admin_port: Port = Field(8788, description="port of the admin server; 0 takes a free one")
+    admin_token: SecretOrNone = Field(None, description="bearer token that the admin server asks for")
+
+    stream_verdict: Annotated[Literal["chunk", "off"], Word] = Field(
+        "chunk", description="whether a stream's finish chunk carries the verdict (chunk) or passes untouched (off)"
+    )
+    verdict_ttl: Seconds = Field(600.0, description="how long a verdict can be looked up under /-/verdicts/ID")
+    verdict_keep: Count = Field(10_000, description="how many verdicts can be looked up; beyond it the oldest go")
+    verdict_log: PathOrNone = Field(None, description="file to which each verdict is appended as a line of JSON")
+    min_confidence: Share = Field(0.5, description="a verdict less sure than this stays an answer")
+    lexicons: Files = Field((), description="own lexicon files, used beside the ones that come with demur")
+    tag_limit: Count = Field(100, description="distinct x-refusal-tag values kept as labels; the rest count as other")
+
+    connect_timeout: Seconds = Field(10.0, description="longest wait for a connection to the upstream")
+    first_byte_timeout: Seconds = Field(600.0, description="longest wait for the upstream's response to begin")
+    idle_timeout: Seconds = Field(300.0, description="longest gap between two pieces of a response")
+    total_timeout: SecondsOrNone = Field(None, description="longest time for a whole exchange")
+    drain_seconds: SecondsOrZero = Field(30.0, description="time that open exchanges get to end at shutdown")
+    max_request_bytes: Size = Field(64 * 2**20, description="largest request body that is passed on")
+    inspect_bytes: Size = Field(
+        2 * 2**20, description="response text judged per exchange; what exceeds it passes unjudged"
+    )
+    ca_file: FileOrNone = Field(
+        None, description="certificate authorities (PEM) for the upstream instead of the system's"
+    )
+
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Word] = Field(
+        "info", description="least severity that is written to the program's log"
+    )
+    log_format: Annotated[Literal["text", "json"], Word] = Field("text", description="form of the program's log")
+
+    @model_validator(mode="after")
+    def _two_listeners(self) -> Settings:
+        same_host = self.host == self.admin_host or bool({self.host, self.admin_host} & _WILDCARDS)
+        if same_host and self.port == self.admin_port != 0:
+            raise PydanticCustomError(
+                "conflict", "both listeners would take port {port}", {"port": self.port, "keys": ("port", "admin_port")}
+            )
+        return self
+
+    def masked(self) -> dict[str, object]:
+        """All values by name, safe to show: the token and credentials in the upstream's URL replaced."""
+        shown: dict[str, object] = {}
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            shown[name] = "****" if isinstance(value, SecretStr) else value
+        shown["upstream"] = mask_url(self.upstream)
+        return shown
+
+    def __repr_args__(self) -> list[tuple[str | None, object]]:
+        return list(self.masked().items())
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a person needs to know of one setting: `accepts` is a noun phrase, `words` are the choices if it has any."""
+
+    name: str
+    description: str
+    default: object
+    accepts: str
+    unit: str
+    words: tuple[str, ...] = ()
+
+    @property
+    def variable(self) -> str:
+        return f"DEMUR_{self.name.upper()}"
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name.replace('_', '-')}"
+
+
+def describe() -> Mapping[str, Setting]:
+    """Every setting by name, in the order of `Settings`."""
+    return {name: _describe(name, field) for name, field in Settings.model_fields.items()}
+
+
+def _describe(name: str, field: FieldInfo) -> Setting:
+    accepts = next((m for m in field.metadata if isinstance(m, Accepts)), None)
+    words = () if accepts else get_args(field.annotation)
+    accepts = accepts or Accepts(f"one of {', '.join(words)}")
+    return Setting(name, field.description or "", field.default, accepts.what, accepts.unit, words)

@@ -1,0 +1,178 @@
+"""The kinds of values that settings have: how each is written by a person, and what it is once read.
+
+The same text is accepted from a file, a variable or a flag. A kind carries `Accepts`: the words of errors and help.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo
+
+SECONDS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600}
+BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+#: How a setting that has an off position is switched off (TOML has no null).
+OFF_WORDS = frozenset({"off", "none", "false"})
+
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Accepts:
+    """What a setting takes, as a noun phrase ("a port number …"), and the unit of the value once read."""
+
+    what: str
+    unit: str = ""
+
+
+def parse_seconds(value: object) -> float:
+    """Seconds from a number or from text such as "10", "500ms", "2m", "1h"."""
+    return _quantity(value, SECONDS, default_unit="s")
+
+
+def parse_bytes(value: object) -> int:
+    """Bytes from a number or from text such as "64MiB" (2**20) or "2 MB" (10**6)."""
+    return int(_quantity(value, BYTES, default_unit="b"))
+
+
+def _quantity(value: object, units: Mapping[str, float], default_unit: str) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = float(value)
+    elif isinstance(value, str) and (match := _QUANTITY.fullmatch(value)):
+        unit = match[2].lower() or default_unit
+        if unit not in units:
+            raise ValueError(f"the unit {match[2]!r} is none of {', '.join(units)}")
+        number = float(match[1]) * units[unit]
+    else:
+        raise ValueError("not a number with a unit")
+    if not math.isfinite(number):
+        raise ValueError("not a finite number")
+    return number
+
+
+def _not_bool(value: object) -> object:
+    # pydantic would take true for 1.
+    if isinstance(value, bool):
+        raise ValueError("not a number")
+    return value
+
+
+def _word(value: object) -> object:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def _off_to_none(value: object) -> object:
+    return None if value is False or (isinstance(value, str) and value.strip().lower() in OFF_WORDS) else value
+
+
+def _host(value: str) -> str:
+    host = value.removeprefix("[").removesuffix("]")
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        if not _HOST_NAME.fullmatch(value):
+            raise ValueError("not an address, nor a host name") from None
+        return value
+
+
+def _url(value: str) -> str:
+    if not value.isascii() or not value.isprintable() or " " in value:
+        raise ValueError("it has characters that a URL can't have (an international host name is written as xn--…)")
+    parts = urlsplit(value)  # raises ValueError on a broken IPv6 address
+    if parts.scheme not in {"http", "https"}:
+        raise ValueError("it does not begin with http:// or https://")
+    if not parts.hostname:
+        raise ValueError("it names no host")
+    if "?" in value or "#" in value:
+        raise ValueError("a base URL has no query and no fragment")
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise ValueError("its port is not a number from 1 to 65535")
+    return value.rstrip("/")
+
+
+def mask_url(url: str) -> str:
+    """The URL with `user:password@` replaced; either part may be a key."""
+    return re.sub(r"(?<=//)[^/?#]*@", "****@", url)
+
+
+def _token(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value()
+    # RFC 6750, b64token and a little more: what can stand in `Authorization: Bearer …` without quoting.
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("it is sent as `Authorization: Bearer …`: printable ASCII, no spaces")
+    return value
+
+
+def _path(value: Any, info: ValidationInfo) -> Any:
+    """Text to a path: `~` expanded, relative to the folder that `info.context` has for this setting, if any."""
+    if isinstance(value, str):
+        if not value or "\0" in value:
+            raise ValueError("not a path")
+        value = Path(value).expanduser()
+    if isinstance(value, Path) and info.field_name and info.context and (folder := info.context.get(info.field_name)):
+        return folder / value
+    return value
+
+
+def _paths(value: Any, info: ValidationInfo) -> Any:
+    if isinstance(value, str):
+        value = [part for part in value.split(os.pathsep) if part]
+    return [_path(item, info) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _existing(value: Path) -> Path:
+    if not value.is_file():
+        raise ValueError(f"there is no file {str(value)!r}")
+    return value
+
+
+def _all_existing(value: tuple[Path, ...]) -> tuple[Path, ...]:
+    for path in value:
+        _existing(path)
+    return value
+
+
+_TIME = 'in seconds or such as "500ms", "10s", "2m", "1h"'
+_SIZE = 'a size above 0, in bytes or such as "64MiB", "2 MB"'
+_OFF = BeforeValidator(_off_to_none)
+
+BaseUrl = Annotated[str, AfterValidator(_url), Accepts("an http or https URL such as https://api.openai.com/v1")]
+Host = Annotated[str, AfterValidator(_host), Accepts("an IP address or a host name to listen on")]
+Port = Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=65535), Accepts("a port number from 0 to 65535")]
+Count = Annotated[int, BeforeValidator(_not_bool), Field(ge=0), Accepts("a whole number, 0 or more")]
+Share = Annotated[float, BeforeValidator(_not_bool), Field(ge=0, le=1), Accepts("a number from 0 to 1")]
+Size = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0), Accepts(_SIZE, "bytes")]
+Seconds = Annotated[float, BeforeValidator(parse_seconds), Field(gt=0), Accepts(f"a time above 0, {_TIME}", "seconds")]
+SecondsOrZero = Annotated[
+    float, BeforeValidator(parse_seconds), Field(ge=0), Accepts(f"a time, 0 or more, {_TIME}", "seconds")
+]
+SecondsOrNone = Annotated[Seconds | None, _OFF, Accepts(f'a time above 0, {_TIME}, or "none"', "seconds")]
+Secret = Annotated[SecretStr, AfterValidator(_token)]
+SecretOrNone = Annotated[Secret | None, _OFF, Accepts('a token, or "none"')]
+PathOrNone = Annotated[Path | None, BeforeValidator(_path), _OFF, Accepts('a path, or "off"')]
+FileOrNone = Annotated[
+    Annotated[Path, AfterValidator(_existing)] | None,
+    BeforeValidator(_path),
+    _OFF,
+    Accepts('the path of a file, or "none"'),
+]
+Files = Annotated[
+    tuple[Path, ...],
+    AfterValidator(_all_existing),
+    BeforeValidator(_paths),
+    Accepts(f"a list of files (in one text: separated by {os.pathsep!r})"),
+]
+Word = BeforeValidator(_word)

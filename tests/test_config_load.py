@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import os
+import traceback
+from pathlib import Path
+
+import pytest
+
+from demur.config import ConfigError, Loaded, load
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "demur.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def problems(file: Path | None = None, env: dict[str, str] | None = None, **flags: object) -> list[str]:
+    """The problems that `load` finds, without the folder of the file."""
+    with pytest.raises(ConfigError) as info:
+        load(file, env or {}, flags)
+    assert str(info.value) == "\n".join(info.value.problems)
+    return [p.replace(f"{file.parent}{os.sep}" if file else "\0", "") for p in info.value.problems]
+
+
+def given(loaded: Loaded) -> dict[str, str]:
+    return {name: origin for name, origin in loaded.origins.items() if origin != "default"}
+
+
+def test_without_any_source_every_value_is_the_default() -> None:
+    loaded = load(env={})
+    assert loaded.settings.upstream == "https://api.openai.com/v1"
+    assert set(loaded.origins) == set(type(loaded.settings).model_fields)
+    assert given(loaded) == {}
+    assert loaded.file is None
+
+
+def test_flags_win_over_variables_over_the_file_over_defaults(tmp_path: Path) -> None:
+    file = write(tmp_path, "# three of them\nport = 1001\nadmin_port = 1002\nverdict_keep = 1003\n")
+    loaded = load(file, {"DEMUR_ADMIN_PORT": "2002", "DEMUR_VERDICT_KEEP": "2003"}, {"verdict_keep": 3003})
+    settings = loaded.settings
+    assert (settings.host, settings.port, settings.admin_port, settings.verdict_keep) == ("127.0.0.1", 1001, 2002, 3003)
+    assert given(loaded) == {"port": f"{file}:2", "admin_port": "DEMUR_ADMIN_PORT", "verdict_keep": "--verdict-keep"}
+    assert loaded.file == file
+
+
+def test_demur_toml_of_the_working_directory_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "port = 1001\n")
+    monkeypatch.chdir(tmp_path)
+    loaded = load(env={})
+    assert loaded.settings.port == 1001
+    assert loaded.origins["port"] == "demur.toml:1"
+
+
+def test_the_environment_is_the_process_environment_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEMUR_PORT", "1001")
+    assert load().settings.port == 1001
+
+
+def test_an_empty_variable_and_an_absent_flag_are_not_set() -> None:
+    loaded = load(env={"DEMUR_PORT": "", "DEMUR_HOST": " "}, flags={"admin_port": None, "lexicons": ()})
+    assert given(loaded) == {}
+
+
+@pytest.mark.parametrize("off", ["false", '"off"', '"none"', '"OFF"'])
+def test_what_can_be_off_is_switched_off(tmp_path: Path, off: str) -> None:
+    names = ["verdict_log", "total_timeout", "admin_token", "ca_file"]
+    loaded = load(write(tmp_path, "".join(f"{name} = {off}\n" for name in names)), {})
+    assert [getattr(loaded.settings, name) for name in names] == [None] * 4
+
+
+def test_a_variable_switches_off_what_the_file_sets(tmp_path: Path) -> None:
+    file = write(tmp_path, 'verdict_log = "verdicts.jsonl"\ntotal_timeout = 5\n')
+    loaded = load(file, {"DEMUR_VERDICT_LOG": "off"}, {"total_timeout": "none"})
+    assert (loaded.settings.verdict_log, loaded.settings.total_timeout) == (None, None)
+    assert given(loaded) == {"verdict_log": "DEMUR_VERDICT_LOG", "total_timeout": "--total-timeout"}
+
+
+def test_paths_start_from_the_folder_of_the_file(tmp_path: Path) -> None:
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    for name in ("own.toml", "ca.pem"):
+        (folder / name).touch()
+    own = (folder / "own.toml").as_posix()
+    text = f'verdict_log = "log.jsonl"\nca_file = "ca.pem"\nlexicons = ["own.toml", "{own}"]\n'
+    settings = load(write(folder, text), {}).settings
+    assert settings.verdict_log == folder / "log.jsonl"
+    assert settings.ca_file == folder / "ca.pem"
+    assert settings.lexicons == (folder / "own.toml", folder / "own.toml")
+
+
+def test_paths_of_variables_and_flags_start_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.toml", "b.toml"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    env = {"DEMUR_LEXICONS": f"a.toml{os.pathsep}~/b.toml", "DEMUR_VERDICT_LOG": "x.jsonl"}
+    assert load(None, env).settings.lexicons == (Path("a.toml"), tmp_path / "b.toml")
+    assert load(None, env).settings.verdict_log == Path("x.jsonl")
+    assert load(None, env, {"lexicons": ("b.toml",)}).settings.lexicons == (Path("b.toml"),)
+
+
+def test_an_unknown_key_names_file_line_and_the_nearest_setting(tmp_path: Path) -> None:
+    file = write(tmp_path, "# upstrem = 1\n\nupstrem = 'http://localhost:1'\nidle-timeout = 3\n")
+    assert problems(file) == [
+        "demur.toml:3: unknown setting 'upstrem'; did you mean upstream?",
+        "demur.toml:4: unknown setting 'idle-timeout'; did you mean idle_timeout?",
+    ]
+
+
+def test_an_unknown_table_names_all_settings(tmp_path: Path) -> None:
+    [problem] = problems(write(tmp_path, "port = 0\n[[xyzzy]]\nport = 3\n"))
+    assert problem.startswith("demur.toml:2: unknown setting 'xyzzy'; the settings are upstream, host, port, ")
+
+
+def test_an_unknown_variable_and_flag_are_named_as_they_are_written() -> None:
+    assert problems(None, {"DEMUR_UPSTREEM": "secret", "HOME": "/"}, prot=1) == [
+        "DEMUR_UPSTREEM: unknown setting 'upstreem'; did you mean DEMUR_UPSTREAM?",
+        "--prot: unknown setting 'prot'; did you mean --port?",
+    ]
+
+
+def test_all_problems_come_at_once_each_with_its_place(tmp_path: Path) -> None:
+    file = write(tmp_path, 'prot = 1\n"port" = 99999\nstream_verdict = "chonk"\n')
+    *most, last = problems(file, {"DEMUR_IDLE_TIMEOUT": "3 weeks"}, min_confidence="1.5")
+    assert most == [
+        "demur.toml:1: unknown setting 'prot'; did you mean port?",
+        "demur.toml:2: port: 99999 is not a port number from 0 to 65535",
+        "demur.toml:3: stream_verdict: 'chonk' is not one of chunk, off; did you mean 'chunk'?",
+        "--min-confidence: min_confidence: '1.5' is not a number from 0 to 1",
+    ]
+    assert last.startswith("DEMUR_IDLE_TIMEOUT: idle_timeout: '3 weeks' is not a time above 0, in seconds or such as ")
+    assert last.endswith("the unit 'weeks' is none of ms, s, m, min, h")
+
+
+def test_a_wrong_list_is_one_problem(tmp_path: Path) -> None:
+    [problem] = problems(write(tmp_path, "lexicons = [1, 2]\n"))
+    assert problem.startswith("demur.toml:1: lexicons: [1, 2] is not a list of files")
+
+
+def test_a_missing_file_is_named_with_the_folder_it_was_sought_in(tmp_path: Path) -> None:
+    [problem] = problems(write(tmp_path, 'ca_file = "none.pem"\n'))
+    assert (
+        problem
+        == "demur.toml:1: ca_file: 'none.pem' is not the path of a file, or \"none\": there is no file 'none.pem'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("port = 1\nhost = \n", "demur.toml:2:8: not valid TOML: "),
+        ('port = 1\n\nhost = """', "demur.toml:3: not valid TOML: "),
+    ],
+)
+def test_a_syntax_error_names_the_line(tmp_path: Path, text: str, place: str) -> None:
+    [problem] = problems(write(tmp_path, text))
+    assert problem.startswith(place)
+    assert "(at" not in problem
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    assert problems(tmp_path / "absent.toml") == ["absent.toml: can't be read: No such file or directory"]
+    (tmp_path / "demur.toml").write_bytes(b"port = 1 # \xff")
+    assert problems(tmp_path / "demur.toml") == ["demur.toml: is not UTF-8 text, at byte 11"]
+
+
+def test_listeners_on_the_same_port_name_both_origins() -> None:
+    assert problems(None, {"DEMUR_ADMIN_PORT": "8787"}) == [
+        "both listeners would take port 8787: port from default, admin_port from DEMUR_ADMIN_PORT"
+    ]
+
+
+def test_secrets_stay_out_of_errors_and_their_tracebacks() -> None:
+    env = {"DEMUR_ADMIN_TOKEN": "s3cret s3cret", "DEMUR_UPSTREAM": "https://me:s3cret@local host/"}
+    with pytest.raises(ConfigError) as info:
+        load(None, env)
+    assert len(info.value.problems) == 2
+    assert "s3cret" not in "".join(traceback.format_exception(info.value))
+
+
+def test_long_values_are_clipped() -> None:
+    [problem] = problems(None, {"DEMUR_PORT": "9" * 1000})
+    assert len(problem) < 200

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from demur.config import Settings, describe
+
+
+def test_the_defaults_are_those_of_the_design() -> None:
+    assert Settings().model_dump() == {
+        "upstream": "https://api.openai.com/v1",
+        "host": "127.0.0.1",
+        "port": 8787,
+        "admin_host": "127.0.0.1",
+        "admin_port": 8788,
+        "admin_token": None,
+        "stream_verdict": "chunk",
+        "verdict_ttl": 600,
+        "verdict_keep": 10_000,
+        "verdict_log": None,
+        "min_confidence": 0.5,
+        "lexicons": (),
+        "tag_limit": 100,
+        "connect_timeout": 10,
+        "first_byte_timeout": 600,
+        "idle_timeout": 300,
+        "total_timeout": None,
+        "drain_seconds": 30,
+        "max_request_bytes": 64 * 1024 * 1024,
+        "inspect_bytes": 2 * 1024 * 1024,
+        "ca_file": None,
+        "log_level": "info",
+        "log_format": "text",
+    }
+
+
+def test_the_defaults_pass_their_own_validation() -> None:
+    assert Settings(**Settings().model_dump()) == Settings()
+
+
+def test_settings_are_immutable_and_know_no_other_names() -> None:
+    with pytest.raises(ValidationError):
+        Settings().port = 1  # type: ignore[misc]
+    with pytest.raises(ValidationError):
+        Settings(prot=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("name", describe())
+def test_every_setting_says_what_it_is(name: str) -> None:
+    described = describe()[name]
+    assert len(described.description) > 15
+    assert described.accepts
+    assert described.variable == "DEMUR_" + name.upper()
+    assert described.flag == "--" + name.replace("_", "-")
+    if name.endswith(("_timeout", "_seconds", "_ttl")):
+        assert described.unit == "seconds"
+    if name.endswith("_bytes"):
+        assert described.unit == "bytes"
+
+
+def test_choices_are_listed() -> None:
+    assert describe()["stream_verdict"].words == ("chunk", "off")
+    assert describe()["log_level"].accepts == "one of debug, info, warning, error"
+
+
+def test_two_listeners_need_two_ports_unless_free_ones_are_taken() -> None:
+    with pytest.raises(ValidationError, match="both listeners would take port 9000"):
+        Settings(port=9000, admin_port=9000)
+    with pytest.raises(ValidationError, match="both listeners"):
+        Settings(host="0.0.0.0", port=9000, admin_port=9000)
+    assert Settings(port=0, admin_port=0).port == 0
+    assert Settings(host="127.0.0.2", port=9000, admin_port=9000).admin_port == 9000
+
+
+def test_secrets_are_masked_and_nothing_else() -> None:
+    settings = Settings(upstream="https://key:pass@host.example/v1/@home", admin_token=SecretStr("s3cret"))
+    masked = settings.masked()
+    assert list(masked) == list(Settings.model_fields)
+    assert masked["upstream"] == "https://****@host.example/v1/@home"
+    assert masked["admin_token"] == "****"
+    assert masked["port"] == 8787
+    assert "s3cret" not in repr(settings)
+    assert "pass" not in repr(settings)
+    assert Settings().masked()["admin_token"] is None
+    assert Settings().masked()["upstream"] == "https://api.openai.com/v1"
