@@ -1,0 +1,176 @@
+"""`demur classify`: saved traces in, verdicts out; the exit code says whether something is flagged."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from demur.classifier import Classifier, Trace, Verdict, normalize
+from demur.cli.options import load_settings, settings_flags
+from demur.cli.traces import InputError, Item, line_batches, read_items
+
+FLAGGED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One item and what became of it. `explanation` is there when it was asked for."""
+
+    item: Item
+    trace: Trace
+    verdict: Verdict
+    explanation: dict[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        out = self.verdict.to_dict()
+        out["id"] = self.item.id
+        if self.explanation is not None:
+            out["explanation"] = self.explanation
+        return out
+
+
+class Judge:
+    """Items to verdicts. Remembers whether one was flagged; a fault of ours costs that one line its label."""
+
+    def __init__(self, classifier: Classifier, *, prompt: str, system: str, explain: bool) -> None:
+        self._classifier, self._prompt, self._system, self._explain = classifier, prompt, system, explain
+        self.flagged = False
+
+    def __call__(self, item: Item) -> Judged:
+        trace, explanation = Trace(problem="unparsed", why=item.problem or ""), None
+        try:
+            if item.problem is None:
+                trace = self._completed(normalize(item.obj))
+            verdict = self._classifier.classify(trace)
+            if self._explain:
+                explanation = self._classifier.explain(trace).to_dict()
+        except Exception as fault:  # the next line must still be judged
+            reason = f"classifier failed: {type(fault).__name__}: {fault}"
+            verdict = Verdict(None, "not_classified", reason=reason, rules_version=self._classifier.rules_version)
+        self.flagged = self.flagged or verdict.is_refusal()
+        return Judged(item, trace, verdict, explanation)
+
+    def _completed(self, trace: Trace) -> Trace:
+        if not (self._prompt or self._system):
+            return trace
+        ask = trace.ask
+        ask = replace(ask, prompt=ask.prompt or self._prompt, system=ask.system or self._system)
+        return replace(trace, ask=ask)
+
+
+@click.command(short_help="Judge saved responses.")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("--jsonl", is_flag=True, help="One trace a line in, one verdict a line out, in the same order.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object for one trace, a list for several.")
+@click.option("--prompt", default="", metavar="TEXT", help="What was asked, for traces that do not say it.")
+@click.option("--system", default="", metavar="TEXT", help="The system message, for traces that do not say it.")
+@click.option("--explain", is_flag=True, help="Also show every rule that matched: fired or suppressed, and why.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something is flagged.")
+@settings_flags(["min_confidence", "lexicons"])
+def command(
+    files: tuple[str, ...],
+    jsonl: bool,
+    as_json: bool,
+    prompt: str,
+    system: str,
+    explain: bool,
+    exit_zero: bool,
+    config: Path | None,
+    **flags: object,
+) -> int:
+    """Judge saved responses: was the ask answered, and if not, how was it declined?
+
+    A FILE holds traces as JSON, JSON Lines, the capture of an SSE stream, or the plain text of one response; its
+    content tells which. - is standard input, and so is no FILE at all when something is piped in. A trace may be a
+    string, {"prompt", "response"}, {"request", "response"}, or the response object of OpenAI, Anthropic, Gemini,
+    Bedrock or Ollama.
+
+    \b
+    Try these:
+      echo "I'm sorry, but I can't help with that." | demur classify
+      echo "Bread needs patience." | demur classify --prompt "Write a haiku"
+      demur classify response.json --explain
+      demur classify --jsonl traces.jsonl > verdicts.jsonl
+      tail -f traces.jsonl | demur classify --jsonl -
+
+    --jsonl reads line by line in bounded memory. Blank lines are skipped; a line that can't be judged gets a verdict
+    whose label is null and whose status and reason say why. A trace without an id gets its file and line as id.
+
+    \b
+    Exit codes:
+      0  nothing is flagged (what can't be judged does not count)
+      1  wrong usage, or a file can't be read; the others are still judged
+      2  something is flagged: a hard_refusal, a disguised_refusal or shaped
+    """
+    if jsonl and as_json:
+        raise click.UsageError("--jsonl already writes JSON, one verdict a line; leave --json out")
+    if not files and sys.stdin.isatty():
+        raise click.UsageError("give a FILE, or pipe something in")
+    settings = load_settings(config, flags).settings
+    classifier = _classifier(settings.lexicons, settings.min_confidence)
+    judge = Judge(classifier, prompt=prompt, system=system, explain=explain)
+    paths = files or ("-",)
+    readable = _write_lines(paths, judge) if jsonl else _write_all(paths, judge, as_json)
+    if not readable:
+        return 1
+    return FLAGGED if judge.flagged and not exit_zero else 0
+
+
+def _classifier(lexicons: Sequence[Path], min_confidence: float) -> Classifier:
+    from demur.classifier.lexicon import LexiconError
+
+    try:
+        return Classifier(lexicons=lexicons, min_confidence=min_confidence)
+    except LexiconError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _write_lines(paths: Sequence[str], judge: Judge) -> bool:
+    """JSON Lines to JSON Lines. Every batch is flushed, so that a live pipe sees its verdicts at once."""
+    out, readable = sys.stdout.buffer, True
+    for path in paths:
+        try:
+            for batch in line_batches(path):
+                out.write(b"".join([_encode(judge(item).to_dict()) + b"\n" for item in batch]))
+                out.flush()
+        except InputError as error:
+            readable = _complain(error)
+    return readable
+
+
+def _write_all(paths: Sequence[str], judge: Judge, as_json: bool) -> bool:
+    readable, results = True, []
+    for path in paths:
+        try:
+            results += [judge(item) for item in read_items(path)]
+        except InputError as error:
+            readable = _complain(error)
+    if as_json and results:
+        dicts = [judged.to_dict() for judged in results]
+        out = _encode(dicts if len(dicts) > 1 else dicts[0])
+        sys.stdout.buffer.write(msgspec.json.format(out, indent=2) + b"\n")
+    elif results:
+        from demur.cli.render import show
+
+        show(results)
+    return readable
+
+
+def _complain(error: InputError) -> bool:
+    sys.stdout.flush()
+    click.echo(f"demur classify: {error}", err=True)
+    return False
+
+
+def _encode(value: object) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # half a surrogate pair came in: escaped, it can go out as well
+        return json.dumps(value).encode()

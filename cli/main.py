@@ -1,0 +1,130 @@
+"""Finds the subcommand, and turns every ending of a run into one exit code and at most two lines on stderr.
+
+0 fine; 1 wrong usage, bad input or a failed run; 2 something is flagged (CI gates); 130 interrupted by Ctrl-C;
+141 the reader of our output went away (as `head` does). A traceback means a bug in demur, never bad input.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
+
+import click
+
+#: One sentence each. It stands here so that `demur --help` imports no subcommand.
+COMMANDS = {
+    "classify": "Judge saved responses: files, JSON Lines or standard input.",
+    "serve": "Run the proxy: point base_url at it and every response carries a verdict.",
+    "replay": "Run an OpenAI-compatible upstream that answers from recorded traces.",
+    "demo": "Watch it work: a proxied model on loopback, headers, verdicts and a span.",
+    "config": "Show or check the effective settings.",
+}
+
+INTERRUPTED = 130
+READER_GONE = 141
+
+
+class _Lazy(click.Group):
+    """A group that imports a subcommand when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            near = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
+            ctx.fail(f"No such command '{cmd_name}'." + (f" Did you mean '{near[0]}'?" if near else ""))
+        command: click.Command = importlib.import_module(f"demur.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="demur", message="demur %(version)s")
+@click.pass_context
+def group(ctx: click.Context) -> None:
+    """Tells you when a language model said no, and how.
+
+    Every response is one of answer, hard_refusal, disguised_refusal or shaped, with the exact words that gave it
+    away. Nothing leaves this machine: the judging is offline.
+
+    \b
+    Try these:
+      demur demo
+      echo "I'm sorry, but I can't help with that." | demur classify
+      demur classify --jsonl traces.jsonl > verdicts.jsonl
+      demur serve --upstream https://api.openai.com/v1
+
+    \b
+    Exit codes:
+      0  fine
+      1  wrong usage, bad input or a failed run
+      2  classify: something is flagged (--exit-zero switches it off)
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def run(args: Sequence[str]) -> int:
+    """Runs one command line, prints its errors, and returns the exit code."""
+    try:
+        with group.make_context("demur", list(args)) as ctx:
+            code = group.invoke(ctx)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "demur"
+        return _fail(f"{path}: {error.format_message()}\nTry '{path} --help'.")
+    except click.ClickException as error:
+        return _fail(f"demur: {error.format_message()}")
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        return READER_GONE
+    except OSError as error:  # a full disk, a file taken away between two reads
+        return _fail(f"demur: {error.filename or 'input or output'}: {error.strerror or error}")
+
+
+def _fail(message: str) -> int:
+    click.echo(message, err=True)
+    return 1
+
+
+@contextmanager
+def needs_proxy(command: str) -> Iterator[None]:
+    """Around imports of the proxy's libraries: says what to install when they are missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "demur":
+            raise
+        raise click.ClickException(
+            f"`demur {command}` needs {error.name}, which is not installed: pip install 'demur[proxy]'"
+        ) from error
+
+
+def main() -> NoReturn:
+    """The `demur` console script."""
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        # Python flushes once more on its way out; give it somewhere to write.
+        code = code or READER_GONE
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""Verdicts on a terminal: the response with its evidence marked, and why. Readable without colour: then ^^^ marks it.
+
+What a model wrote is never trusted: control characters, with which a text could rewrite the screen, are made visible.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from demur.classifier import Verdict
+from demur.classifier.verdict import Signal
+
+if TYPE_CHECKING:
+    from demur.cli.classify import Judged
+
+#: More traces than this are shown as a table only.
+DETAILED = 5
+#: A longer text is cut down to what surrounds its evidence: this many characters on either side.
+WHOLE_TEXT = 1200
+AROUND = 160
+
+STYLES = {
+    "answer": "green",
+    "hard_refusal": "bold red",
+    "disguised_refusal": "bold magenta",
+    "shaped": "bold yellow",
+    None: "dim",
+}
+_EVIDENCE = "bold underline"
+_GAP = "[…]"
+
+# One character for one, so that offsets stay right: C0 controls as their pictures, other controls and the characters
+# that reorder a line (bidirectional overrides) as U+FFFD, exotic line ends and tabs as a space.
+_VISIBLE = {
+    **{code: 0x2400 + code for code in range(0x20)},
+    **dict.fromkeys([*range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD),
+    **dict.fromkeys(range(0xD800, 0xE000), 0xFFFD),
+    **dict.fromkeys([0x09, 0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029], 0x20),
+    0x0A: 0x0A,
+}
+
+
+def make_console() -> Console:
+    """A console on standard output that never fails on a character the terminal's encoding lacks."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def show(results: Sequence[Judged]) -> None:
+    """A few traces in full, many as a table; several always with the counts, each with what it is out of."""
+    console = make_console()
+    if len(results) <= DETAILED or results[0].explanation is not None:
+        for judged in results:
+            show_one(console, judged)
+    if len(results) > 1:
+        console.print(_table(results))
+        console.print(_counts([judged.verdict for judged in results]))
+
+
+def show_one(console: Console, judged: Judged) -> None:
+    """One trace: verdict, ask, the text with its evidence, and the signals that decided."""
+    verdict, trace = judged.verdict, judged.trace
+    console.print(_headline(str(judged.item.id), verdict))
+    if trace.ask.prompt:
+        console.print(Text(f"  asked: {_clip(trace.ask.prompt, 200)}", style="dim"))
+    for choice, of_choice in zip(trace.choices, verdict.choices or (verdict,), strict=False):
+        if verdict.choices:
+            console.print(_headline(f"  choice {of_choice.index}", of_choice))
+        show_text(console, choice.text or choice.refusal, of_choice)
+    if judged.explanation is not None:
+        _show_explanation(console, judged.explanation)
+
+
+def show_text(console: Console, text: str, verdict: Verdict) -> None:
+    """The text with its evidence marked, then one line for each signal."""
+    spans = [(span.start, span.end) for signal in verdict.signals for span in signal.spans]
+    console.print()
+    for line in _marked_lines(console, excerpt(text.rstrip(), spans)):
+        console.print(line, no_wrap=True, overflow="ignore", crop=False)
+    if text:
+        console.print()
+    for signal in verdict.signals:
+        console.print(_signal(signal, text))
+    if verdict.signals:
+        console.print()
+
+
+def excerpt(text: str, spans: Sequence[tuple[int, int]]) -> Text:
+    """The text, styled where the evidence stands. A long one is reduced to the evidence and its surroundings."""
+    spans = [(start, end) for start, end in spans if 0 <= start < end <= len(text)]
+    keep = [(0, len(text))]
+    if len(text) > WHOLE_TEXT:
+        keep = _merged([(max(0, s - AROUND), min(len(text), e, s + 2 * AROUND) + AROUND) for s, e in spans])
+        keep = keep or [(0, WHOLE_TEXT // 2)]
+    visible = text.translate(_VISIBLE)
+    out = Text(f"{_GAP} " if keep[0][0] else "")
+    for index, (start, end) in enumerate(keep):
+        part = Text(visible[start:end])
+        for s, e in spans:
+            if s < end and e > start:
+                part.stylize(_EVIDENCE, max(s - start, 0), min(e, end) - start)
+        out.append(f" {_GAP} " if index else "")
+        out.append_text(part)
+    if keep[-1][1] < len(text):
+        out.append(f" {_GAP}")
+    return out
+
+
+def _marked_lines(console: Console, text: Text) -> Iterator[Text]:
+    """The text wrapped and indented; without colour, a line of ^ below every line that holds evidence."""
+    plain = console.color_system is None or console.no_color or console.is_dumb_terminal
+    for line in text.wrap(console, max(console.width - 2, 20)):
+        yield Text.assemble("  ", line)
+        marked = {i for span in line.spans for i in range(span.start, span.end)}
+        if plain and marked:
+            marks = "".join((" ^"[i in marked]) * cell_len(char) for i, char in enumerate(line.plain))
+            yield Text(f"  {marks}".rstrip())
+
+
+def _headline(name: str, verdict: Verdict) -> Text:
+    line = Text.assemble((_clip(name, 80), "bold"), "  ", (verdict.label or "no label", STYLES[verdict.label]))
+    if verdict.confidence is not None:
+        line.append(f"  confidence {verdict.confidence:.2f}")
+    if verdict.status != "complete":
+        line.append(f"  {verdict.status}")
+    features = [name for name, present in (verdict.features or {}).items() if present]
+    for part in (verdict.rationale, verdict.strategy, ", ".join(features)):
+        if part:
+            line.append(f"  {part}", style="dim")
+    if verdict.reason:
+        line.append(f"  ({_clip(verdict.reason, 200)})")
+    return line
+
+
+def _signal(signal: Signal, text: str) -> Text:
+    line = Text.assemble("  ", (signal.name, "bold"), f" → {signal.target} {signal.weight:.2f}")
+    line.append(f"  {signal.rule}", style="dim")
+    line.append(f"\n    {_clip(signal.why, 200)}")
+    if signal.field is not None:
+        line.append(f" [{_clip(signal.field, 80)}]")
+    # The evidence of the API's own refusal field stands outside the text shown above.
+    for span in signal.spans:
+        if text[span.start : span.end] != span.text:
+            line.append(f"\n    “{_clip(span.text, 200)}”")
+    return line
+
+
+def _show_explanation(console: Console, explanation: dict[str, object]) -> None:
+    console.print(Text(str(explanation)))
+
+
+def _table(results: Sequence[Judged]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("id", "label", "confidence", "status", "signals"):
+        table.add_column(column, overflow="fold", justify="right" if column == "confidence" else "left")
+    for judged in results:
+        verdict = judged.verdict
+        table.add_row(
+            Text(_clip(str(judged.item.id), 80)),
+            Text(verdict.label or "-", style=STYLES[verdict.label]),
+            "" if verdict.confidence is None else f"{verdict.confidence:.2f}",
+            verdict.status,
+            Text(_clip(verdict.reason or ", ".join(dict.fromkeys(s.name for s in verdict.signals)), 120)),
+        )
+    return table
+
+
+def _counts(verdicts: Sequence[Verdict]) -> Text:
+    """Flagged out of judged, and what could not be judged, by status."""
+    judged = [verdict for verdict in verdicts if verdict.label]
+    labels = Counter(verdict.label for verdict in judged if verdict.is_refusal())
+    text = f"\n{labels.total()} of {len(judged)} judged are flagged{_listed(labels)}"
+    unjudged = Counter(verdict.status for verdict in verdicts if not verdict.label)
+    if unjudged:
+        text += f"; {unjudged.total()} not judged{_listed(unjudged)}"
+    return Text(text)
+
+
+def _listed(counts: Counter[str]) -> str:
+    return f" ({', '.join(f'{count} {name}' for name, count in counts.most_common())})" if counts else ""
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _clip(text: str, limit: int) -> str:
+    line = " ".join(text.translate(_VISIBLE).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
