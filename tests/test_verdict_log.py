@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exchanges import PROMPT, REPLY, TRACE, exchange, unjudged
+
+from demur.proxy import verdict_log
+from demur.proxy.capture import Capture
+from demur.proxy.verdict_log import VerdictLog, VerdictLogError, record
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError("waited 10 s in vain")
+
+
+def test_one_line_per_exchange_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    log = VerdictLog(path)
+    for n in range(50):
+        log.ended(exchange(id=f"id-{n}"))
+    log.close()
+    assert [r["id"] for r in read(path)] == [f"id-{n}" for n in range(50)]
+    assert log.lost == 0
+
+
+def test_a_record_says_who_what_how_long_and_the_verdict() -> None:
+    it = record(exchange(started_ns=1_764_000_000_123_000_000))
+    verdict = it.pop("verdict")
+    assert it == {
+        "time": "2025-11-24T16:00:00.123Z",
+        "id": "id-1",
+        "model": "gpt-x",
+        "response_model": "gpt-x-2026",
+        "provider": "openai",
+        "api": "openai.chat",
+        "method": "POST",
+        "path": "/v1/chat/completions",
+        "tag": "team-a",
+        "stream": False,
+        "status_code": 200,
+        "end": "complete",
+        "error": None,
+        "duration_seconds": 1.5,
+        "first_byte_seconds": 0.5,
+        "first_event_seconds": None,
+        "classify_seconds": 0.0002,
+        "usage": {"input_tokens": 11, "output_tokens": 7, "cached_tokens": 3, "reasoning_tokens": 0},
+    }
+    assert verdict["label"] == "hard_refusal"
+    assert verdict["signals"][0]["spans"] == [{"start": 0, "end": 13}]
+
+
+def test_no_text_of_prompt_answer_or_evidence_by_default(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    log = VerdictLog(path)
+    log.ended(exchange())
+    log.close()
+    assert "zebra" not in path.read_text()
+    assert "won't" not in path.read_text()
+
+
+def test_texts_when_content_capture_is_on(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    log = VerdictLog(path, capture=Capture.EVENT_ONLY)
+    log.ended(exchange())
+    log.close()
+    (it,) = read(path)
+    assert (it["prompt"], it["response"]) == (PROMPT, [REPLY])
+    assert it["verdict"]["signals"][0]["spans"][0]["text"] == "I won't share"
+
+
+def test_an_unjudged_exchange_is_a_record_too() -> None:
+    it = record(unjudged(), text=True)
+    assert (it["verdict"], it["usage"], it["model"], it["response"]) == (None, {}, None, [])
+
+
+def test_a_lone_surrogate_in_an_answer_is_written_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    log = VerdictLog(path, capture=Capture.SPAN_ONLY)
+    choice = replace(TRACE.choices[0], text="half \ud800 a pair")
+    log.ended(exchange(trace=replace(TRACE, choices=(choice,))))
+    log.close()
+    assert read(path)[0]["response"] == ["half \ud800 a pair"]
+
+
+def test_an_existing_file_is_appended_to(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    path.write_text('{"id": "old"}\n')
+    log = VerdictLog(path)
+    log.ended(exchange())
+    log.close()
+    assert [r["id"] for r in read(path)] == ["old", "id-1"]
+
+
+def test_rotation_by_rename_starts_a_new_file(tmp_path: Path) -> None:
+    path, rotated = tmp_path / "v.jsonl", tmp_path / "v.jsonl.1"
+    log = VerdictLog(path)
+    log.ended(exchange(id="before"))
+    wait_for(lambda: path.stat().st_size > 0)
+    path.rename(rotated)
+    log.ended(exchange(id="after"))
+    log.close()
+    assert [r["id"] for r in read(rotated)] == ["before"]
+    assert [r["id"] for r in read(path)] == ["after"]
+
+
+def test_rotation_by_copy_and_truncate_goes_on_at_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    log = VerdictLog(path)
+    log.ended(exchange(id="before"))
+    wait_for(lambda: path.stat().st_size > 0)
+    os.truncate(path, 0)
+    log.ended(exchange(id="after"))
+    log.close()
+    assert [r["id"] for r in read(path)] == ["after"]
+
+
+def test_an_unwritable_path_is_a_clear_error_at_start(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "v.jsonl"
+    with pytest.raises(VerdictLogError, match=r"verdict_log: cannot append to .*missing.*: No such file"):
+        VerdictLog(path)
+
+
+def test_a_full_disk_is_counted_said_once_and_never_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(fd: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    log = VerdictLog(tmp_path / "v.jsonl")
+    with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
+        patch.setattr(verdict_log.os, "write", full)
+        for n in range(1, 4):
+            log.ended(exchange())
+            wait_for(lambda n=n: log.lost == n)
+    log.ended(exchange(id="later"))
+    log.close()
+    assert [r["id"] for r in read(tmp_path / "v.jsonl")] == ["later"]
+    assert [r.message for r in caplog.records if "No space left" in r.message] == [
+        f"{tmp_path / 'v.jsonl'}: 1 records lost so far: No space left on device (said once a minute at most)"
+    ]
+
+
+def test_a_torn_line_does_not_swallow_the_next_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.write
+    steps = iter([10, None])
+
+    def half(fd: int, data: memoryview) -> int:
+        length = next(steps)
+        if length is None:
+            raise OSError(28, "No space left on device")
+        return real(fd, data[:length])
+
+    path = tmp_path / "v.jsonl"
+    log = VerdictLog(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(verdict_log.os, "write", half)
+        log.ended(exchange(id="torn"))
+        wait_for(lambda: log.lost == 1)
+    log.ended(exchange(id="whole"))
+    log.close()
+    torn, whole = path.read_text().splitlines()
+    assert len(torn) == 10
+    assert json.loads(whole)["id"] == "whole"
+
+
+def test_a_queue_overrun_loses_the_newest_and_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdict_log, "QUEUE_LIMIT", 2)
+    monkeypatch.setattr(verdict_log, "GATHER", 30.0)
+    log = VerdictLog(tmp_path / "v.jsonl")
+    for n in range(5):
+        log.ended(exchange(id=str(n)))
+    assert log.lost == 3
+    log.close()
+    assert [r["id"] for r in read(tmp_path / "v.jsonl")] == ["0", "1"]
+
+
+def test_after_close_a_record_is_lost_quietly(tmp_path: Path) -> None:
+    log = VerdictLog(tmp_path / "v.jsonl")
+    log.close()
+    log.ended(exchange())
+    assert log.lost == 1
+    log.close()
