@@ -77,6 +77,10 @@ def stream_exchange(events: int, pace_ms: int = 0) -> Exchange:
     return Exchange(_request(query, stream=True), b"".join(parts), events, len(b"".join(parts[:-2])))
 
 
+#: Asks the OTLP sink how many exports it has received.
+EXPORT_COUNT = Exchange(b"GET /count HTTP/1.1\r\nHost: bench.invalid\r\n\r\n", b"")
+
+
 def json_body() -> bytes:
     message = {"role": "assistant", "content": ANSWER, "refusal": None}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}

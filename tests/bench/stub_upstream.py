@@ -2,7 +2,7 @@
 
 `?events=N` asks for a stream of N events, one write each, on every turn of the loop to every open stream (never N in
 one go: that would measure a file transfer); `&pace_ms=20` leaves that much time between them. Any other request gets
-the JSON answer. `/v1/traces` and its kin take OTLP exports; `/count` tells how many came. The first line on stdout is
+the JSON answer. `/v1/traces` and its kin take OTLP exports; `/count` tells how many came. Its argument is
 the port. It ends when its stdin closes, so it cannot outlive the run.
 """
 
@@ -140,8 +140,7 @@ class Stub(asyncio.Protocol):
 async def main() -> None:
     loop = asyncio.get_running_loop()
     pump = Pump(loop)
-    server = await loop.create_server(lambda: Stub(pump), "127.0.0.1", 0, backlog=1024)
-    print(server.sockets[0].getsockname()[1], flush=True)
+    server = await loop.create_server(lambda: Stub(pump), "127.0.0.1", int(sys.argv[1]), backlog=1024)
     await loop.run_in_executor(None, sys.stdin.read)
     server.close()
 

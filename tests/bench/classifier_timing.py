@@ -1,0 +1,103 @@
+"""How long a verdict takes, in this process and without a network: the second table of the benchmark.
+
+Every text is timed as a whole (`one shot`: trace in, verdict out) and, for the two usual sizes, fed in pieces of 20
+characters as a stream brings it. Hostile texts are such as break regular expressions and naive trackers; linear cost
+shows in µs per 1,000 characters, which must not grow from 16 KB to 1 MB.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from payloads import ANSWER, PROMPT
+
+PIECE = 20
+KB, MB = 1024, 1024 * 1024
+
+REFUSAL = """I'm sorry, but I can't help with that. I understand that this may be frustrating, and I would rather be \
+open about it than give you half an answer. Instead, I'd encourage you to speak with someone who knows the trade. """
+
+#: Patterns that are repeated to the size asked for.
+HOSTILE: dict[str, str] = {
+    "refusals on end": REFUSAL,
+    "near misses": "I can I can't say I cannot overstate how I am not unable to I would not be able to not help you ",
+    "one letter": "a",
+    "full stops": ".",
+    "line breaks": "\n",
+    "quotes open": "\"'“‘«`",
+    "combining marks": "e\u0301\u0302\u0303\u0304",
+    "zero width": "c\u200ba\u200bn\u200b't\u200b ",
+    "list markers": "1. \n- \n* \n",
+    "emoji": "👩\u200d👩\u200d👧\u200d👦🙂",
+}
+
+
+def best_us(call: Callable[[], object], budget: float) -> float:
+    """The fastest of the calls that fit into `budget` seconds (at least two, the first to warm up), in µs."""
+    call()
+    best = float("inf")
+    deadline = time.perf_counter() + budget
+    while True:
+        began = time.perf_counter()
+        call()
+        ended = time.perf_counter()
+        best = min(best, ended - began)
+        if ended > deadline:
+            return best * 1e6
+
+
+def grow(pattern: str, size: int) -> str:
+    return (pattern * (size // len(pattern) + 1))[:size]
+
+
+def measure(budget: float) -> dict[str, dict[str, float]]:
+    """Timings by text: `chars`, `one_shot_us`, `us_per_1000`, and for some `stream_us`, `stream_ratio`.
+
+    `budget` is the seconds that each text gets. Also `import`: `ms`, and `rules`: `ms` (compiling the lexicons).
+    """
+    from demur.classifier import Ask, Choice, Classifier, Trace
+
+    began = time.perf_counter()
+    judge = Classifier()
+    table: dict[str, dict[str, float]] = {"rules": {"ms": (time.perf_counter() - began) * 1e3}}
+    table["import"] = {"ms": import_ms()}
+    ask = Ask(prompt=PROMPT)
+
+    def streamed(text: str) -> None:
+        session = judge.session(ask)
+        for at in range(0, len(text), PIECE):
+            session.feed(text[at : at + PIECE])
+        session.finish(Choice(finish_reason="stop"))
+
+    def add(name: str, text: str, *, stream: bool = False) -> None:
+        trace = Trace(ask=ask, choices=(Choice(text=text, finish_reason="stop"),))
+        one_shot = best_us(lambda: judge.classify(trace), budget)
+        row = {"chars": len(text), "one_shot_us": one_shot, "us_per_1000": one_shot / len(text) * 1000}
+        if stream:
+            row["stream_us"] = best_us(lambda: streamed(text), budget)
+            row["stream_ratio"] = row["stream_us"] / one_shot
+        table[name] = row
+
+    add("answer, 2 KB", grow(ANSWER + "\n\n", 2 * KB), stream=True)
+    add("refusal, 200 characters", REFUSAL, stream=True)
+    add("answer, 16 KB", grow(ANSWER + "\n\n", 16 * KB), stream=True)
+    add("answer, 1 MB", grow(ANSWER + "\n\n", MB))
+    for name, pattern in HOSTILE.items():
+        add(f"{name}, 16 KB", grow(pattern, 16 * KB))
+        add(f"{name}, 1 MB", grow(pattern, MB))
+    return table
+
+
+def import_ms(runs: int = 5) -> float:
+    """What `import demur.classifier` adds to the start of a Python process, best of `runs`."""
+
+    def start(code: str) -> float:
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+        return time.perf_counter() - began
+
+    pairs = [(start("pass"), start("import demur.classifier")) for _ in range(runs)]
+    return (min(full for _, full in pairs) - min(empty for empty, _ in pairs)) * 1e3
