@@ -10,9 +10,13 @@ from demur.proxy.admin import create_admin_app
 from demur.proxy.metrics import Metrics
 
 
-def call(path: str, *, token: str | None = None, method: str = "GET", **headers: str) -> httpx.Response:
+def call(
+    path: str, *, token: str | None = None, method: str = "GET", authorization: str | None = None
+) -> httpx.Response:
     metrics = Metrics()
     metrics.ended(exchange())
+
+    headers = {} if authorization is None else {"authorization": authorization.encode()}
 
     async def one() -> httpx.Response:
         transport = httpx.ASGITransport(app=create_admin_app(metrics, token=token))
@@ -26,22 +30,19 @@ def test_metrics_in_prometheus_format() -> None:
     answer = call("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=")
-    assert (
-        'refusal_verdicts_total{gen_ai_provider_name="openai"' in answer.text
-        or "refusal_verdicts_total{" in answer.text
-    )
+    assert "\nrefusal_verdicts_total{" in answer.text
 
 
 def test_the_token_opens_metrics() -> None:
-    assert call("/metrics", token="s3cret", Authorization="Bearer s3cret").status_code == 200
-    assert call("/metrics", token="s3cret", Authorization="bearer s3cret").status_code == 200
+    assert call("/metrics", token="s3cret", authorization="Bearer s3cret").status_code == 200
+    assert call("/metrics", token="geheimnüß", authorization="bearer geheimnüß").status_code == 200
 
 
 @pytest.mark.parametrize(
-    "given", ["", "s3cret", "Basic s3cret", "Bearer", "Bearer s3cre", "Bearer s3cret2", "Bearer ü"]
+    "given", [None, "", "s3cret", "Basic s3cret", "Bearer", "Bearer s3cre", "Bearer s3cret2", "Bearer ü"]
 )
-def test_without_the_token_metrics_stay_closed(given: str) -> None:
-    answer = call("/metrics", token="s3cret", Authorization=given.encode().decode("latin-1"))
+def test_without_the_token_metrics_stay_closed(given: str | None) -> None:
+    answer = call("/metrics", token="s3cret", authorization=given)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
     assert "refusal_verdicts" not in answer.text
