@@ -1,0 +1,72 @@
+# Everything a person or CI runs here. Each target first makes .venv, from constraints.txt (pinned and hashed).
+# Needs Python 3.11 or newer, make and git; PYTHON=python3.12 chooses the interpreter that .venv is made with.
+
+PYTHON ?=
+ARGS ?=
+UV := 0.13.9
+VENV := .venv/bin/python
+INSTALLED := .venv/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 14
+
+.PHONY: demo
+demo: $(INSTALLED)  ## the proxy, an upstream that replays saved answers, and a few calls, all on this machine
+	@.venv/bin/demur demo $(ARGS)
+
+.PHONY: test
+test: $(INSTALLED)  ## the tests (ARGS="-k sse" for some of them)
+	@$(VENV) -m pytest $(ARGS)
+
+.PHONY: check
+check: $(INSTALLED)  ## lint, format, types, import contracts
+	$(VENV) -m ruff check
+	$(VENV) -m ruff format --check
+	$(VENV) -m mypy
+	.venv/bin/lint-imports
+
+.PHONY: format
+format: $(INSTALLED)  ## repairs what the linter and the formatter can
+	$(VENV) -m ruff check --fix
+	$(VENV) -m ruff format
+
+.PHONY: bench
+bench: $(INSTALLED)  ## the proxy beside a bare pass-through and nginx, in one run
+	@$(VENV) tests/bench/run.py $(ARGS)
+
+.PHONY: wheel
+wheel: $(INSTALLED)  ## the wheel, in dist/
+	@rm -rf build/lib build/bdist.* dist
+	@$(VENV) -m build --wheel --no-isolation
+
+.PHONY: constraints
+constraints: $(INSTALLED)  ## constraints.txt anew from pyproject.toml (ARGS=--upgrade for the newest versions)
+	@test -x build/uv/bin/uv || { $(VENV) -m venv build/uv && build/uv/bin/python -m pip install -q uv==$(UV); }
+	build/uv/bin/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-annotate --no-header -q -o constraints.txt $(ARGS)
+
+.PHONY: clean
+clean:  ## removes what the other targets made
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+# The first of these names that is a Python 3.11 or newer. A name may exist and not run (a shim of a version manager).
+PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
+FIND_PYTHON = for python in $(PYTHONS); do \
+	if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then break; fi; python=; done; \
+	if [ -z "$$python" ]; then \
+		echo "demur needs Python 3.11 or newer; none of these is one: $(PYTHONS). Name yours: make PYTHON=/path/to/python3" >&2; \
+		exit 1; \
+	fi
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(FIND_PYTHON); \
+	test -x $(VENV) || "$$python" -m venv .venv || { \
+		echo "$$python can't make a virtual environment (on Debian: apt-get install python3-venv)" >&2; rm -rf .venv; exit 1; }
+	@echo "installing into .venv (once)"
+	@$(VENV) -m pip install -q --disable-pip-version-check --require-hashes -r constraints.txt
+	@$(VENV) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
