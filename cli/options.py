@@ -20,11 +20,16 @@ def settings_flags(names: Sequence[str] | None = None) -> Callable[[Command], Co
         known = describe()
         for name in reversed(list(known) if names is None else names):
             command = _flag(known[name])(command)
-        return click.option(
-            "--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings file.  [default: ./demur.toml]"
-        )(command)
+        return config_flag(command)
 
     return add
+
+
+def config_flag(command: Command) -> Command:
+    """Adds `--config FILE`."""
+    return click.option(
+        "--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings file.  [default: ./demur.toml]"
+    )(command)
 
 
 def load_settings(config: Path | None, flags: dict[str, object]) -> Loaded:

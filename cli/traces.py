@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-import msgspec
+from demur.classifier import fields
 
 #: A longer line of JSON Lines is reported and skipped, so that memory stays bounded. The proxy's largest request body.
 MAX_LINE = 64 * 1024 * 1024
@@ -103,25 +103,11 @@ def line_batches(path: str) -> Iterator[list[Item]]:
 
 
 def decode(data: bytes | str) -> object:
-    """One JSON value. Raises ValueError, saying where and why, on anything else.
-
-    msgspec is strict and fast; what it refuses gets a second look by Python's own reader, which takes what Python's own
-    writer emits: NaN and half a surrogate pair.
-    """
+    """One JSON value, read as tolerantly as the proxy reads. Raises ValueError that says where and why it is none."""
     try:
-        return msgspec.json.decode(data)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    except ValueError:  # msgspec.DecodeError and UnicodeEncodeError are ValueErrors
-        pass
-    try:
-        return json.loads(data)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+        return fields.decode(data)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg}, line {error.lineno} column {error.colno}") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8: byte {error.start}") from None
 
 
 def _batches(stream: BinaryIO, name: str) -> Iterator[list[Item]]:

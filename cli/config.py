@@ -1,0 +1,81 @@
+"""`demur config`: what is set, and where each value comes from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+import msgspec
+
+from demur.cli.options import config_flag, load_settings
+from demur.config import DEFAULT_FILE, Loaded
+
+
+@click.group(short_help="The effective settings.", invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """The effective settings: defaults, then demur.toml, then DEMUR_* variables; flags of `demur serve` win over all.
+
+    \b
+    Try these:
+      demur config show
+      demur config check --config staging.toml
+      DEMUR_PORT=9000 demur config show --json
+
+    `demur serve --help` tells what each setting does. OpenTelemetry is set by its own OTEL_* variables.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@command.command(short_help="Each value and its origin.")
+@config_flag
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: {name: {value, origin}}.")
+def show(config: Path | None, as_json: bool) -> None:
+    """Show every setting with its value and where that comes from. Secrets are masked.
+
+    \b
+    Exit codes:
+      0  shown
+      1  a setting is wrong; the message names the file and line or the variable
+    """
+    loaded = load_settings(config, {})
+    values = loaded.settings.masked()
+    if as_json:
+        shown = {name: {"value": value, "origin": loaded.origins[name]} for name, value in values.items()}
+        click.echo(msgspec.json.format(msgspec.json.encode(shown, enc_hook=str), indent=2))
+        return
+    click.echo(_considered(loaded, os.environ))
+    width, widest = max(map(len, values)), max(len(_plain(value)) for value in values.values())
+    for name, value in values.items():
+        click.echo(f"{name:{width}}  {_plain(value):{min(widest, 40)}}  {loaded.origins[name]}")
+
+
+@command.command(short_help="Check the settings.")
+@config_flag
+def check(config: Path | None) -> None:
+    """Check the settings: prints ok, or what is wrong and where.
+
+    \b
+    Exit codes:
+      0  ok
+      1  a setting is wrong; the message names the file and line or the variable
+    """
+    loaded = load_settings(config, {})
+    click.echo(f"ok: {_considered(loaded, os.environ)}")
+
+
+def _considered(loaded: Loaded, env: Mapping[str, str]) -> str:
+    file = str(loaded.file) if loaded.file else f"no {DEFAULT_FILE} here"
+    variables = sorted(name for name in env if name.startswith("DEMUR_"))
+    return f"file: {file}; variables: {', '.join(variables) or 'no DEMUR_*'}"
+
+
+def _plain(value: object) -> str:
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

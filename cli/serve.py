@@ -1,0 +1,68 @@
+"""`demur serve`: reads the settings, says where everything is, and runs the proxy until it is told to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from demur.cli.main import needs_proxy
+from demur.cli.options import load_settings, settings_flags
+from demur.config import Settings
+
+
+@click.command(short_help="Run the proxy.")
+@settings_flags()
+def command(config: Path | None, **flags: object) -> int:
+    """Run the proxy. Every response goes on untouched and is judged on the way.
+
+    Point a client's base_url at it. Its key, its model and its other settings stay as they are.
+
+    \b
+    Try these:
+      demur serve
+      demur serve --upstream http://127.0.0.1:11434/v1
+      demur serve --upstream https://api.openai.com/v1 --verdict-log verdicts.jsonl
+      OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 demur serve
+
+    Then read the verdict in the response header x-refusal-verdict, in the refusal_verdict key of a stream's last
+    chunk, or under /-/verdicts/{x-refusal-id}.
+
+    Every flag is a setting: the same key in demur.toml, or DEMUR_ and its name in the environment. A flag wins over
+    the environment, and that over the file. See `demur config show`.
+
+    \b
+    Exit codes:
+      0  stopped by a signal, after open exchanges had their time to end
+      1  wrong usage, a wrong setting, or a port that is taken
+    """
+    settings = load_settings(config, flags).settings
+    with needs_proxy("serve"):
+        from demur.proxy.server import serve
+    click.echo(_banner(settings), err=True)
+    return serve(settings)
+
+
+def _banner(settings: Settings) -> str:
+    where = ["response headers x-refusal-*", "GET /-/verdicts/ID"]
+    if settings.stream_verdict == "chunk":
+        where.insert(1, "the finish chunk of a stream")
+    if settings.verdict_log:
+        where.append(str(settings.verdict_log))
+    return "\n".join(
+        (
+            f"demur: proxy for {settings.masked()['upstream']}",
+            f"  clients    base_url={base_url(settings.host, settings.port)}",
+            f"  verdicts   {'; '.join(where)}",
+            f"  metrics    {address(settings.admin_host, settings.admin_port)}/metrics",
+        )
+    )
+
+
+def address(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def base_url(host: str, port: int) -> str:
+    """What a client's base_url is set to."""
+    return f"{address(host, port)}/v1"
