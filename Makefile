@@ -41,7 +41,8 @@ bench: $(INSTALLED)  ## the proxy beside a bare pass-through and nginx, in one r
 .PHONY: wheel
 wheel: $(INSTALLED)  ## the wheel, in dist/
 	@rm -rf build/lib build/bdist.* dist
-	@$(VENV) -m build --wheel --no-isolation
+	@$(VENV) -m pip wheel -q --disable-pip-version-check --no-index --no-deps --no-build-isolation -w dist .
+	@echo dist/*.whl
 
 .PHONY: constraints
 constraints: $(INSTALLED)  ## constraints.txt anew from pyproject.toml (ARGS=--upgrade for the newest versions)
