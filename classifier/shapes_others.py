@@ -1,0 +1,98 @@
+"""The shapes of Anthropic (Messages), Google (Gemini), Bedrock (Converse) and Ollama: bodies and stream events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from demur.classifier import fields
+from demur.classifier.draft import Draft
+from demur.classifier.shapes_openai import read_message, read_parts
+
+
+def read_anthropic(body: dict[str, Any], draft: Draft) -> None:
+    """An Anthropic message, whole or as `message_start` begins it."""
+    draft.readable = True
+    draft.open(0)
+    draft.id = draft.id or fields.name(body.get("id"))
+    draft.model = draft.model or fields.name(body.get("model"))
+    draft.count(fields.mapping(body.get("usage")))
+    read_parts(body.get("content"), 0, draft)
+    if reason := fields.string(body.get("stop_reason")):
+        draft.end(0, reason)
+
+
+def read_anthropic_event(event: dict[str, Any], kind: str, draft: Draft) -> None:
+    """One event of an Anthropic stream. Thinking and signatures are left out."""
+    draft.readable = True
+    slot = event.get("index") if isinstance(event.get("index"), int) else None
+    if kind == "content_block_delta":
+        delta = fields.mapping(event.get("delta"))
+        if text := fields.string(delta.get("text")):
+            draft.say(0, text)
+        elif arguments := fields.string(delta.get("partial_json")):
+            draft.call(0, slot, "", arguments)
+    elif kind == "content_block_start":
+        block = fields.mapping(event.get("content_block"))
+        if block.get("type") == "tool_use":
+            # Its `input` is an empty object here; the arguments come as deltas.
+            draft.call(0, slot, fields.string(block.get("name")), fields.compact(block.get("input") or None))
+        elif block.get("type") == "text":
+            draft.say(0, fields.string(block.get("text")))
+    elif kind == "message_start":
+        read_anthropic(fields.mapping(event.get("message")), draft)
+    elif kind == "message_delta":
+        draft.count(fields.mapping(event.get("usage")))
+        if reason := fields.string(fields.mapping(event.get("delta")).get("stop_reason")):
+            draft.end(0, reason)
+    elif kind == "message_stop":
+        draft.done = True
+
+
+def read_gemini(body: dict[str, Any], draft: Draft) -> None:
+    """A generateContent response, or one chunk of its stream."""
+    draft.readable = True
+    for position, candidate in enumerate(fields.mappings(body.get("candidates"))):
+        index = candidate.get("index")
+        index = index if type(index) is int and index >= 0 else position
+        draft.open(index)
+        for part in fields.mappings(fields.mapping(candidate.get("content")).get("parts")):
+            if call := fields.mapping(part.get("functionCall")):
+                slot = ("gemini", draft.calls_of(index))
+                draft.call(index, slot, fields.string(call.get("name")), fields.compact(call.get("args")))
+            elif not part.get("thought"):
+                draft.say(index, fields.string(part.get("text")))
+        if reason := fields.string(candidate.get("finishReason")):
+            draft.end(index, reason)
+    if reason := fields.string(fields.mapping(body.get("promptFeedback")).get("blockReason")):
+        draft.block(0, reason)
+    draft.id = draft.id or fields.name(body.get("responseId"))
+    draft.model = draft.model or fields.name(body.get("modelVersion"))
+    draft.count(fields.mapping(body.get("usageMetadata")))
+
+
+def read_converse(body: dict[str, Any], draft: Draft) -> None:
+    """A Bedrock Converse response."""
+    draft.readable = True
+    draft.open(0)
+    message = fields.mapping(fields.mapping(body.get("output")).get("message"))
+    for position, part in enumerate(fields.mappings(message.get("content"))):
+        draft.say(0, fields.string(part.get("text")))
+        if call := fields.mapping(part.get("toolUse")):
+            draft.call(0, position, fields.string(call.get("name")), fields.compact(call.get("input")))
+    if reason := fields.string(body.get("stopReason")):
+        draft.end(0, reason)
+    draft.count(fields.mapping(body.get("usage")))
+
+
+def read_ollama(body: dict[str, Any], draft: Draft) -> None:
+    """An Ollama chat or generate response, or one line of its stream. `thinking` is left out."""
+    draft.readable = True
+    draft.open(0)
+    draft.model = draft.model or fields.name(body.get("model"))
+    message = fields.mapping(body.get("message"))
+    read_message(message, 0, draft)
+    draft.say(0, fields.string(body.get("response")))
+    if body.get("done") is True:
+        draft.done = True
+        draft.end(0, fields.string(body.get("done_reason")) or "stop")
+        draft.count(body)

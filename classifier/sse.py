@@ -1,0 +1,145 @@
+"""Server-sent events, sans-IO: bytes in, events out. One parser for saved files and for the wire.
+
+May know: the byte format of the WHATWG standard ("Parsing an event stream") and nothing else. No JSON, no vendor, no network,
+standard library only. Whatever the bytes, `feed` never raises, and its time is linear in their number.
+
+The result does not depend on how the bytes are cut, with one exception that costs no delay: where a blank line is `CR LF` and
+the cut falls between the two, the event is given out at the CR (a stream of bare CRs must not lag by one event), so its `end` is
+one less and the LF counts as a gap between events.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+BOM = b"\xef\xbb\xbf"
+#: Far above any event seen in practice (whole responses repeated in one event, partial images); bounds memory, not traffic.
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+
+_NEWLINE = re.compile(rb"\r\n|\n|\r")
+# Atomic groups: a CR LF is one line end, never read as two.
+_BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+_GAP = re.compile(rb"[\r\n]*")
+
+
+class Event(NamedTuple):
+    """One event that carries data (a block of comments or a bare `event:` line is none).
+
+    `name` is the `event:` field, None when absent or empty. `data` joins the `data:` lines with LF, undecoded.
+    `start` and `end` are absolute byte offsets in the stream; bytes outside every event (comments, extra blank lines, the
+    byte order mark) lie between one event's `end` and the next one's `start`. `skipped` is 0, or the size in bytes of an
+    event over the cap, whose data was not kept.
+    """
+
+    name: str | None
+    data: bytes
+    start: int
+    end: int
+    skipped: int = 0
+
+
+class SSEReader:
+    """Feed it the bytes of one stream in any pieces; it returns the events they complete.
+
+    `truncated` tells that an event was larger than `max_event_bytes`: it comes out without its data, those after it whole.
+    """
+
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self.max_event_bytes = max_event_bytes
+        self.truncated = False
+        self._held = bytearray()  # the unfinished event; only its last byte once it is over the cap
+        self._start = 0  # absolute offset of the unfinished event
+        self._offset = 0  # absolute offset of the next byte to come
+        self._has_cr = False  # LF-only streams, nearly all, are searched with find()
+
+    @property
+    def pending(self) -> int:
+        """Bytes of the unfinished event so far; 0 means that the next byte starts an event."""
+        return self._offset - self._start if self._held else 0
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that end in `chunk`, in order."""
+        held, size = self._held, len(chunk)
+        offset = self._offset
+        self._offset = offset + size
+        if not self._has_cr and b"\r" in chunk:
+            self._has_cr = True
+        if held:
+            scan = len(held) - 1  # a line end may begin in the last byte
+            held += chunk
+            return self._split(held, scan, fresh=False)
+        # Nearly always a chunk is one whole event of one line.
+        if (
+            chunk[:5] == b"data:"
+            and chunk.find(b"\n") == size - 2
+            and chunk[-1] == 10
+            and not self._has_cr
+            and size <= self.max_event_bytes
+        ):
+            return [Event(None, chunk[6 if chunk[5] == 32 else 5 : -2], offset, offset + size)]
+        return self._split(chunk, 0, fresh=True)
+
+    def close(self) -> list[Event]:
+        """The stream has ended; what is left counts as an event, although its blank line is missing."""
+        block = bytes(self._held).rstrip(b"\r\n")
+        self._held.clear()
+        event = self._event(block, self._start, self._offset - len(block), self._offset) if block else None
+        return [event] if event else []
+
+    def _split(self, data: bytes | bytearray, scan: int, *, fresh: bool) -> list[Event]:
+        """Cut `data` into events and hold the rest. No event ends before index `scan`; `fresh`: nothing was held before."""
+        events: list[Event] = []
+        base = self._offset - len(data)  # absolute offset of data[0]
+        pos, start = 0, self._start
+        if fresh or not base:
+            if not base and len(data) < len(BOM) and BOM.startswith(data):
+                self._held = bytearray(data)
+                return events
+            pos = self._after_gap(data, len(BOM) if not base and data.startswith(BOM) else 0)
+            start = base + pos
+        while (bounds := self._blank_line(data, max(scan, pos))) is not None:
+            stop, end = bounds
+            event = self._event(data[pos:stop], start, base + stop, base + end)
+            if event:
+                events.append(event)
+            pos = self._after_gap(data, end)
+            start = base + pos
+        self._start = start
+        if self._offset - start > self.max_event_bytes + 2:  # 2: its last line end may have come already
+            self.truncated = True
+            pos = len(data) - 1
+        if data is self._held:
+            del self._held[:pos]
+        else:
+            self._held = bytearray(data[pos:])
+        return events
+
+    def _blank_line(self, data: bytes | bytearray, pos: int) -> tuple[int, int] | None:
+        """Where the event's last line stops, and where the blank line after it ends."""
+        if self._has_cr:
+            found = _BLANK_LINE.search(data, pos)
+            return found.span() if found else None
+        stop = data.find(b"\n\n", pos)
+        return (stop, stop + 2) if stop >= 0 else None
+
+    @staticmethod
+    def _after_gap(data: bytes | bytearray, pos: int) -> int:
+        """Blank lines before an event belong to none, and neither does the LF of a CR LF that was cut in two."""
+        gap = _GAP.match(data, pos)
+        return gap.end() if gap else pos
+
+    def _event(self, block: bytes | bytearray, start: int, stop: int, end: int) -> Event | None:
+        size = stop - start
+        if size > self.max_event_bytes:
+            self.truncated = True
+            return Event(None, b"", start, end, size)
+        block = bytes(block)
+        name, data = None, []
+        for line in _NEWLINE.split(block) if self._has_cr else block.split(b"\n"):
+            field, _, value = line.partition(b":")
+            if field == b"data":
+                data.append(value[1:] if value[:1] == b" " else value)
+            elif field == b"event":
+                name = value.removeprefix(b" ").decode("utf-8", "replace") or None
+        return Event(name, b"\n".join(data), start, end) if data else None
