@@ -40,6 +40,7 @@ class Step:
     least: int
     most: int
     phrases: tuple[Phrase, ...]
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def expand(source: str, macros: Mapping[str, str] | None = None) -> Pattern:
             break
         gaps.append(reader.gap())
     phrases = [tuple(_phrase(text, source) for text in segment) for segment in segments]
-    steps = tuple(Step(least, most, p) for (least, most), p in zip(gaps, phrases[1:], strict=True))
+    steps = tuple(Step(least, most, p, tuple(x.text for x in p)) for (least, most), p in zip(gaps, phrases[1:], strict=True))
     return Pattern(phrases[0], steps)
 
 

@@ -126,7 +126,7 @@ def _follow(text: str, at: int, step: Step) -> int:
     for skipped in range(step.most + 1):
         while at < len(text) and text[at] == " ":
             at += 1
-        if skipped >= step.least:
+        if skipped >= step.least and text.startswith(step.texts, at):
             for phrase in step.phrases:
                 if text.startswith(phrase.text, at) and (phrase.open_end or not _goes_on(text, at + len(phrase.text))):
                     return at + len(phrase.text)

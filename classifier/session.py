@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from demur.classifier.decide import decide
-from demur.classifier.matcher import Matcher
+from demur.classifier.decide import decide, from_facts
 from demur.classifier.lexicon import Rule
+from demur.classifier.matcher import Matcher
+from demur.classifier.signals import gather
 from demur.classifier.trace import Ask, Choice
 from demur.classifier.verdict import Verdict
 
@@ -32,5 +33,8 @@ class Session:
         text = "".join(self._pieces)
         self._pieces = [text]
         cleaned, hits = self._scan.finish()
-        verdict = decide(self._ask, replace(choice, text=text), cleaned, hits, self._rules, self._min)
+        choice = replace(choice, text=text)
+        verdict = from_facts(choice)
+        if verdict is None:
+            verdict = decide(gather(self._ask, text, cleaned, hits, self._rules), choice, self._min)
         return replace(verdict, rules_version=self._version, model=self._ask.model)

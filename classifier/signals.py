@@ -1,0 +1,139 @@
+"""From hits to findings: which rules hit, where they stand, which of them count and why the others do not.
+
+A finding is kept whether it counts or not, so that `explain` can show both. Nothing here decides a label.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from demur.classifier.delivery import Wanted, read_wanted
+from demur.classifier.fold import OffsetMap
+from demur.classifier.lexicon import Rule
+from demur.classifier.matcher import Hit
+from demur.classifier.trace import Ask
+from demur.classifier.verdict import Signal, Span
+from demur.classifier.voice import Voice, find_voice, sentences
+
+#: Characters from the start of the answer that are read sentence by sentence. A model that declines does so early;
+#: own choice, between the 400 characters that carry most of the evidence and the cost of reading more.
+HEAD = 1400
+#: Substance (characters of sentences that no rule marks) that may stand before a rule which belongs to the opening.
+OPENING_SUBSTANCE = 240
+#: In a text that was ordered (story, mail, sample) only unmistakable refusals of the task count.
+UNMISTAKABLE = 0.9
+#: Findings kept per rule; the rest adds nothing to a verdict.
+_PER_RULE = 4
+
+
+@dataclass(slots=True)
+class Finding:
+    """One hit at `start` to `end` of the original text, in head sentence `sentence` (-1: beyond the head)."""
+
+    rule: Rule
+    start: int
+    end: int
+    sentence: int
+    why_not: str | None = None
+
+    @property
+    def fired(self) -> bool:
+        return self.why_not is None
+
+
+@dataclass(slots=True)
+class Evidence:
+    """Everything the decision looks at, for one text."""
+
+    text: str
+    voice: Voice
+    wanted: Wanted
+    sentences: list[tuple[int, int]]
+    findings: list[Finding]
+    marked: dict[int, set[str]] = field(default_factory=dict)
+
+    def fired(self, *names: str) -> list[Finding]:
+        return [f for f in self.findings if f.fired and f.rule.signal.name in names]
+
+    def weight(self, *names: str) -> float:
+        return max((f.rule.weight for f in self.findings if f.fired and f.rule.signal.name in names), default=0.0)
+
+
+def gather(ask: Ask, text: str, cleaned: str, hits: Sequence[Hit], rules: Sequence[Rule]) -> Evidence:
+    """The findings for `text`, in order of place."""
+    voice = find_voice(text)
+    wanted = read_wanted(ask.prompt, ask.system)
+    parts = sentences(text, voice.start, min(voice.end, voice.start + HEAD))
+    evidence = Evidence(text, voice, wanted, parts, [])
+    if not hits:
+        return evidence
+    places = OffsetMap(text, len(cleaned))
+    starts = [start for start, _ in parts]
+    voids = {(rules[h.rule].id, bisect_right(starts, places.original(h.start)) - 1) for h in hits if h.unless}
+    counts: dict[int, int] = {}
+    for hit in hits:
+        if hit.unless or counts.get(hit.rule, 0) >= _PER_RULE:
+            continue
+        rule = rules[hit.rule]
+        start, end = places.span(hit.start, hit.end)
+        if start < voice.start:
+            continue
+        at = bisect_right(starts, start) - 1
+        finding = Finding(rule, start, end, at if parts and start < parts[-1][1] else -1)
+        finding.why_not = _why_not(finding, at, evidence, voids)
+        evidence.findings.append(finding)
+        if finding.fired:
+            counts[hit.rule] = counts.get(hit.rule, 0) + 1
+            if finding.sentence >= 0:
+                evidence.marked.setdefault(finding.sentence, set()).add(rule.signal.name)
+    return evidence
+
+
+def as_signals(findings: Sequence[Finding], text: str) -> list[Signal]:
+    """One signal per rule, heaviest first, with all its spans."""
+    spans: dict[str, list[Span]] = {}
+    rules: dict[str, Rule] = {}
+    for finding in findings:
+        rules[finding.rule.id] = finding.rule
+        spans.setdefault(finding.rule.id, []).append(Span(finding.start, finding.end, text[finding.start : finding.end]))
+    ordered = sorted(rules.values(), key=lambda rule: -rule.weight)
+    return [Signal(r.signal.name, r.signal.target, r.weight, r.id, r.why, tuple(spans[r.id])) for r in ordered]
+
+
+def substance_before(evidence: Evidence, sentence: int) -> int:
+    """Characters of unmarked sentences before `sentence`."""
+    marked = evidence.marked
+    return sum(end - start for i, (start, end) in enumerate(evidence.sentences[:sentence]) if i not in marked)
+
+
+def _why_not(finding: Finding, at: int, evidence: Evidence, voids: set[tuple[str, int]]) -> str | None:
+    """Why the finding does not count; None if it does."""
+    rule, sentence = finding.rule, finding.sentence
+    if (rule.id, at) in voids:
+        return "a near-miss phrase stands in the same sentence"
+    if reason := evidence.voice.foreign(evidence.text, finding.start, finding.end):
+        return reason
+    if rule.where != "anywhere":
+        before = substance_before(evidence, sentence) if sentence >= 0 else OPENING_SUBSTANCE + 1
+        if rule.where == "first" and not 0 <= sentence <= 1:
+            return "stands after the first two sentences"
+        if rule.where == "opening" and not (0 <= sentence <= 1 or before <= OPENING_SUBSTANCE):
+            return "stands after the opening"
+        if rule.where == "later" and not before:
+            return "nothing was delivered before it"
+    if evidence.wanted.content and (rule.weight < UNMISTAKABLE or not 0 <= sentence <= 1):
+        return "part of the text that was ordered"
+    if evidence.wanted.told and _told(finding, evidence):
+        return "the ask says to answer so"
+    return None
+
+
+def _told(finding: Finding, evidence: Evidence) -> bool:
+    """Whether the whole sentence of the finding stands in the ask or the system message."""
+    if finding.sentence < 0:
+        return False
+    start, end = evidence.sentences[finding.sentence]
+    sentence = evidence.text[start:end].strip(" \n.!\"'“”*").lower().replace("’", "'")
+    return len(sentence) >= 6 and sentence in evidence.wanted.told

@@ -1,0 +1,149 @@
+"""Whose words are these? Finds where the answer begins and which parts of it are not the model's own voice.
+
+Quoted speech, code, block quotes and text that was ordered ("write a rejection letter") are content. A fence, a
+quotation or a JSON value that is the whole reply is the model speaking in a costume. Knows nothing of rules.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_LABELS = ("assistant", "ai", "bot", "chatbot", "model", "response", "answer", "output", "reply")
+_OPENERS = ("<s>", "[/inst]", "<|assistant|>", "<|im_start|>assistant", "\ufeff")
+_COMMENT = ("#", "//", "/*", "*", "--", "<!--", "%", ";", "'''", '"""')
+_CLOSING = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’", "„": "“", "{": "}", "(": ")"}
+#: How far back an opening quotation mark is looked for; longer quotations are block quotes or content of their own.
+_LOOK_BACK = 600
+#: The end of a sentence, with up to three closing marks. Fixed widths only: linear on any text.
+_SENTENCE_END = re.compile(r"[.!?…][\"')\]*_”’»]{0,3}(?=\s)|[。！？।؟]|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """The answer proper: `start` to `end` of the original text. `fences` are code blocks inside it.
+
+    `whole`: what the whole reply is wrapped in ("fence", "quotes", "json"), or None.
+    """
+
+    start: int
+    end: int
+    fences: tuple[tuple[int, int], ...] = ()
+    whole: str | None = None
+
+    def foreign(self, text: str, start: int, end: int) -> str | None:
+        """Why the words at `start` to `end` are not the model's own; None if they are."""
+        for opened, closed in self.fences:
+            if opened <= start < closed:
+                if self.whole == "fence" and _remark(text, start):
+                    return None
+                return "inside a code block"
+        if self.whole in ("json", "quotes"):
+            return None
+        line = text.rfind("\n", 0, start) + 1
+        if text.startswith(">", line) or text.startswith((" >", "  >"), line):
+            return "inside a block quote"
+        return _quoted(text, max(line, start - _LOOK_BACK, self.start), start, end)
+
+
+def find_voice(text: str) -> Voice:
+    """Where the model's own answer stands: thinking, speaker labels, template marks and blank lines skipped."""
+    start = _skip(text, 0)
+    if text.startswith("<think>", start):
+        closed = text.find("</think>", start)
+        start = _skip(text, closed + len("</think>")) if closed >= 0 else len(text)
+    end = len(text.rstrip())
+    fences = _fences(text, start)
+    if fences and not text[start : fences[0][0]].strip() and len(fences) == 1 and not text[fences[0][1] : end].strip():
+        return Voice(start, end, fences, "fence")
+    if start < end:
+        first, last = text[start], text[end - 1]
+        if (first == "{" and last == "}") or (first == "[" and last == "]" and '"' in text[start : start + 200]):
+            return Voice(start, end, fences, "json")
+        if _CLOSING.get(first) == last and first not in text[start + 1 : end - 1] and first not in "{(":
+            return Voice(start + 1, end - 1, fences, "quotes")
+    return Voice(start, max(start, end), fences)
+
+
+def sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """The sentences and lines between `start` and `end`, as places in the text, blank ones left out."""
+    out: list[tuple[int, int]] = []
+    at = start
+    for match in _SENTENCE_END.finditer(text, start, end):
+        if match.end() - at > 4 and not text[at : match.end()].isspace():
+            out.append((at, match.end()))
+            at = match.end()
+    if end - at > 1 and not text[at:end].isspace():
+        out.append((at, end))
+    return out
+
+
+def _skip(text: str, at: int) -> int:
+    """Past blank space, byte order mark, template marks and one speaker label."""
+    while True:
+        while at < len(text) and (text[at].isspace() or text[at] == "\ufeff"):
+            at += 1
+        head = text[at : at + 24].lower()
+        mark = next((m for m in _OPENERS if head.startswith(m)), None)
+        if mark is None:
+            colon = head.find(":")
+            if colon > 0 and head[:colon].strip("* #") in _LABELS:
+                return _skip(text, at + colon + 1)
+            return at
+        at += len(mark)
+
+
+def _fences(text: str, start: int) -> tuple[tuple[int, int], ...]:
+    out: list[tuple[int, int]] = []
+    opened = text.find("```", start)
+    while opened >= 0 and len(out) < 64:
+        closed = text.find("```", opened + 3)
+        end = closed + 3 if closed >= 0 else len(text)
+        out.append((opened, end))
+        opened = text.find("```", end)
+    return tuple(out)
+
+
+def _remark(text: str, at: int) -> bool:
+    """Whether the line of a fenced reply is prose or a comment and the block holds no code line before it."""
+    opened = text.rfind("```", 0, at)
+    head = text.find("\n", opened, at) + 1
+    if not head:
+        return True
+    language = text[opened + 3 : head].strip().lower()
+    lines = [line.strip() for line in text[head:at].split("\n")[:40]]
+    lines[-1] = text[text.rfind("\n", 0, at) + 1 : at + 2].strip()
+    if language in ("", "text", "txt", "markdown", "md", "plaintext"):
+        return True
+    return all(not line or line.startswith(_COMMENT) for line in lines)
+
+
+def _quoted(text: str, since: int, start: int, end: int) -> str | None:
+    before = text[since:start]
+    if before.count('"') % 2 or before.rfind("“") > before.rfind("”") or before.rfind("«") > before.rfind("»"):
+        return "inside a quotation"
+    if before.count("`") % 2:
+        return "inside inline code"
+    for mark, closing in (("'", "'"), ("‘", "’")):
+        opened = len(before) - 1 if before == mark else max(before.rfind(f" {mark}"), before.rfind(f":{mark}"))
+        if opened >= 0 and _closes(text, closing, end) and not _closes_between(before, closing, opened + 2):
+            return "inside a quotation"
+    return None
+
+
+def _closes(text: str, mark: str, at: int) -> bool:
+    """Whether a closing single quote (no apostrophe inside a word) follows within the paragraph."""
+    stop = min(len(text), at + _LOOK_BACK)
+    while (at := text.find(mark, at, stop)) >= 0:
+        if at + 1 == len(text) or not text[at + 1].isalnum():
+            return True
+        at += 1
+    return False
+
+
+def _closes_between(before: str, mark: str, at: int) -> bool:
+    while (at := before.find(mark, at)) >= 0:
+        if at + 1 < len(before) and not before[at + 1].isalnum():
+            return True
+        at += 1
+    return False
