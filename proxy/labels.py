@@ -58,9 +58,14 @@ def route_of(api: str | None, path: str) -> str | None:
 
 
 def error_type(exchange: Exchange) -> str | None:
-    """What went wrong between us and the upstream: how the exchange ended early, else the error status, else None."""
+    """What went wrong between us and the upstream: how the exchange ended early, else the error status, else None.
+
+    A refusal is not an error, even when it comes as HTTP 400 (a provider's content filter).
+    """
     if exchange.end != "complete":
         return exchange.end
+    if exchange.verdict is not None and exchange.verdict.is_refusal():
+        return None
     if exchange.status_code is not None and exchange.status_code >= 400:
         return str(exchange.status_code)
     return None

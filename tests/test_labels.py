@@ -44,7 +44,12 @@ def test_operations_are_named_as_the_conventions_do() -> None:
     ],
 )
 def test_error_type(end: str, status: int | None, expected: str | None) -> None:
-    assert error_type(exchange(end=end, status_code=status)) == expected
+    assert error_type(exchange(end=end, status_code=status, verdict=None)) == expected
+
+
+def test_a_refusal_is_no_error_even_as_http_400() -> None:
+    assert error_type(exchange(status_code=400)) is None
+    assert error_type(exchange(end="idle_timeout")) == "idle_timeout"
 
 
 def test_the_first_values_keep_their_label_and_the_rest_share_one() -> None:

@@ -58,7 +58,7 @@ def test_operation_duration_has_the_buckets_of_the_conventions() -> None:
 def test_ends_and_upstream_errors_are_told_apart() -> None:
     metrics = Metrics()
     metrics.ended(exchange())
-    metrics.ended(exchange(status_code=429))
+    metrics.ended(exchange(status_code=429, verdict=None))
     metrics.ended(exchange(end="idle_timeout"))
     metrics.ended(exchange(end="client_disconnect"))
     metrics.ended(exchange(end="rejected", status_code=413))
