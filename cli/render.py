@@ -82,16 +82,20 @@ def show_one(console: Console, judged: Judged) -> None:
 
 
 def show_text(console: Console, text: str, verdict: Verdict) -> None:
-    """The text with its evidence marked, then one line for each signal."""
-    spans = [(span.start, span.end) for signal in verdict.signals for span in signal.spans]
+    """The text with its evidence marked, then the signals."""
     console.print()
-    for line in _marked_lines(console, excerpt(text.rstrip(), spans)):
-        console.print(line, no_wrap=True, overflow="ignore", crop=False)
-    if text:
-        console.print()
+    show_marked(console, text, [(span.start, span.end) for signal in verdict.signals for span in signal.spans])
     for signal in verdict.signals:
         console.print(_signal(signal, text))
     if verdict.signals:
+        console.print()
+
+
+def show_marked(console: Console, text: str, spans: Sequence[tuple[int, int]]) -> None:
+    """The text, or what matters of it, with the given parts marked. Spans are offsets in characters, end exclusive."""
+    for line in _marked_lines(console, excerpt(text.rstrip(), spans)):
+        console.print(line, no_wrap=True, overflow="ignore", crop=False)
+    if text:
         console.print()
 
 

@@ -22,7 +22,7 @@ def command(config: Path | None, **flags: object) -> int:
     Try these:
       demur serve
       demur serve --upstream http://127.0.0.1:11434/v1
-      demur serve --upstream https://api.openai.com/v1 --verdict-log verdicts.jsonl
+      demur serve --port 9000 --verdict-log verdicts.jsonl
       OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 demur serve
 
     Then read the verdict in the response header x-refusal-verdict, in the refusal_verdict key of a stream's last

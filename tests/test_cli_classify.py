@@ -1,0 +1,252 @@
+"""`demur classify` as a person or a CI job uses it: what goes in, what comes out, and the exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demur.classifier import Classifier, normalize
+from demur.cli.main import run
+
+REFUSAL = "I'm sorry, but I can't help with that."
+ANSWER = "The capital of Norway is Oslo."
+ROWS: list[Any] = [
+    {"id": "no", "prompt": "Do it", "response": REFUSAL},
+    {"id": "yes", "prompt": "Capital of Norway?", "response": ANSWER},
+    {"id": 3, "nothing": "known"},
+    "A bare string.",
+]
+
+
+@pytest.fixture
+def pipe(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`pipe(data)` makes it the standard input."""
+
+    def feed(data: str | bytes) -> None:
+        raw = data if isinstance(data, bytes) else data.encode()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+
+    return feed
+
+
+def jsonl(*rows: object) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def verdicts(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code"),
+    [
+        (REFUSAL, [], 2),
+        (ANSWER, [], 0),
+        (REFUSAL, ["--exit-zero"], 0),
+        (jsonl(*ROWS), [], 2),
+        (jsonl(*ROWS[1:]), [], 0),
+    ],
+)
+@pytest.mark.parametrize("form", [[], ["--json"], ["--explain"]])
+def test_the_exit_code_says_whether_something_is_flagged(
+    text: str, options: list[str], code: int, form: list[str], pipe: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe(text)
+    assert run(["classify", *options, *form]) == code
+    assert capsys.readouterr().err == ""
+
+
+def test_jsonl_gives_one_verdict_a_line_in_order(pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    pipe(jsonl(*ROWS[:2]) + "\n{broken\n" + jsonl(*ROWS[2:]))
+    assert run(["classify", "--jsonl", "-"]) == 2
+    found = verdicts(capfdbinary.readouterr().out.decode())
+    assert [v["id"] for v in found] == ["no", "yes", "stdin:4", 3, "stdin:6"]
+    assert [v["label"] for v in found] == ["hard_refusal", "answer", None, None, "answer"]
+    assert [v["status"] for v in found] == ["complete", "complete", "unparsed", "unparsed", "complete"]
+    assert all(found[index]["reason"] for index in (2, 3))
+
+
+def test_lines_that_cannot_be_judged_do_not_change_the_code(
+    pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    pipe("{broken\nnull\n[]\n")
+    assert run(["classify", "--jsonl"]) == 0
+    assert len(verdicts(capfdbinary.readouterr().out.decode())) == 3
+
+
+def test_a_verdict_is_that_of_the_library(pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    pipe(jsonl(ROWS[0]))
+    run(["classify", "--jsonl"])
+    (found,) = verdicts(capfdbinary.readouterr().out.decode())
+    assert found == json.loads(json.dumps(Classifier().classify(normalize(ROWS[0])).to_dict() | {"id": "no"}))
+
+
+def test_several_files_and_one_that_cannot_be_read(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    (tmp_path / "a.jsonl").write_text(jsonl(ROWS[0]))
+    (tmp_path / "b.jsonl").write_text(jsonl(ROWS[1]))
+    paths = [str(tmp_path / name) for name in ("a.jsonl", "nowhere", "b.jsonl")]
+    for options in (["--jsonl"], ["--json"], []):
+        assert run(["classify", *options, *paths]) == 1
+        captured = capfdbinary.readouterr()
+        assert captured.err.decode() == f"demur classify: {paths[1]}: No such file or directory\n"
+        assert b'"no"' in captured.out or b"no " in captured.out
+        assert b'"yes"' in captured.out or b"yes " in captured.out
+
+
+def test_json_is_an_object_for_one_trace_and_a_list_for_several(
+    pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    pipe(json.dumps(ROWS[0]))
+    run(["classify", "--json"])
+    assert json.loads(capfdbinary.readouterr().out)["label"] == "hard_refusal"
+    pipe(json.dumps(ROWS))
+    run(["classify", "--json"])
+    assert [v["id"] for v in json.loads(capfdbinary.readouterr().out)] == ["no", "yes", 3, "stdin[3]"]
+
+
+def test_half_a_surrogate_pair_comes_back_in_the_id(pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    pipe(jsonl({"id": "\ud83d", "response": ANSWER}))
+    assert run(["classify", "--jsonl"]) == 0
+    assert json.loads(capfdbinary.readouterr().out)["id"] == "\ud83d"
+
+
+def test_a_fault_of_the_classifier_costs_one_line_its_label(
+    pipe: Any, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Classifier.classify
+
+    def faulty(self: Classifier, trace: Any) -> Any:
+        if "Norway" in trace.ask.prompt:
+            raise RuntimeError("out of order")
+        return real(self, trace)
+
+    monkeypatch.setattr(Classifier, "classify", faulty)
+    pipe(jsonl(*ROWS))
+    assert run(["classify", "--jsonl"]) == 2
+    found = verdicts(capfdbinary.readouterr().out.decode())
+    assert [v["status"] for v in found] == ["complete", "not_classified", "unparsed", "complete"]
+    assert "out of order" in found[1]["reason"]
+    assert found[1]["id"] == "yes"
+
+
+def test_prompt_and_system_fill_in_what_a_trace_does_not_say(
+    pipe: Any, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks = []
+    real = Classifier.classify
+
+    def seen(self: Classifier, trace: Any) -> Any:
+        asks.append((trace.ask.prompt, trace.ask.system))
+        return real(self, trace)
+
+    monkeypatch.setattr(Classifier, "classify", seen)
+    pipe(jsonl("text", {"prompt": "own", "response": "text"}))
+    run(["classify", "--jsonl", "--prompt", "given", "--system", "be kind"])
+    assert asks == [("given", "be kind"), ("own", "be kind")]
+
+
+def test_the_text_is_shown_with_its_evidence_marked(pipe: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe(REFUSAL + "\n")
+    run(["classify"])
+    lines = capsys.readouterr().out.splitlines()
+    at = next(index for index, line in enumerate(lines) if REFUSAL in line)
+    assert set(lines[at + 1]) == {" ", "^"}
+    assert any("hard_refusal_lexicon" in line for line in lines)
+
+
+def test_explain_names_the_rules(pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    pipe(REFUSAL)
+    run(["classify", "--explain"])
+    shown = capfdbinary.readouterr().out.decode()
+    pipe(jsonl(REFUSAL))
+    run(["classify", "--explain", "--jsonl"])
+    (found,) = verdicts(capfdbinary.readouterr().out.decode())
+    assert found["explanation"]
+    assert found["signals"][0]["rule"] in shown
+
+
+def test_settings_come_from_flags_file_and_environment(
+    tmp_path: Path, pipe: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "own.toml"
+    config.write_text("min_confidence = 1.0\n")
+    for options, code in (([], 2), (["--min-confidence", "1"], 0), (["--config", str(config)], 0)):
+        pipe(REFUSAL)
+        assert run(["classify", *options]) == code, options
+    monkeypatch.setenv("DEMUR_MIN_CONFIDENCE", "1")
+    pipe(REFUSAL)
+    assert run(["classify"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--min-confidence", "3"], ["--min-confidence", "0 to 1"]),
+        (["--config", "nowhere.toml"], ["nowhere.toml"]),
+        (["--lexicon", "nowhere.toml"], ["nowhere.toml"]),
+        (["--json", "--jsonl"], ["--json", "--jsonl"]),
+    ],
+)
+def test_wrong_options_are_clear_errors(
+    options: list[str], words: list[str], pipe: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe(REFUSAL)
+    assert run(["classify", *options]) == 1
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) <= 2
+    for word in words:
+        assert word in err
+
+
+def test_a_broken_lexicon_is_named(tmp_path: Path, pipe: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    lexicon = tmp_path / "own.toml"
+    lexicon.write_text("not = [toml\n")
+    pipe(REFUSAL)
+    assert run(["classify", "--lexicon", str(lexicon)]) == 1
+    assert "own.toml" in capsys.readouterr().err
+
+
+def test_a_terminal_without_files_is_wrong_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stdin", Terminal())
+    assert run(["classify"]) == 1
+    assert "give a FILE" in capsys.readouterr().err
+
+
+def test_an_output_encoding_without_the_characters_is_no_error() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "demur.cli.main", "classify"],
+        input="Voilà — 日本語。".encode(),
+        capture_output=True,
+        check=False,
+        env={"PYTHONIOENCODING": "ascii", "PATH": ""},
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Voil" in done.stdout
+
+
+def test_a_live_pipe_gets_its_verdicts_line_by_line() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "demur.cli.main", "classify", "--jsonl"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number in range(3):
+            process.stdin.write(json.dumps({"id": number, "response": ANSWER}).encode() + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == number
+        process.stdin.close()
+        assert process.wait(timeout=30) == 0

@@ -1,0 +1,72 @@
+"""`demur config` shows every setting with its origin, hides secrets, and says what is wrong and where."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from demur.cli.main import run
+from demur.config import Settings
+
+
+@pytest.fixture
+def own_file(tmp_path: Path) -> Path:
+    file = tmp_path / "own.toml"
+    file.write_text('admin_token = "s3cret"\nport = 9001\nupstream = "https://user:pa55@api.example/v1"\n')
+    return file
+
+
+def test_show_lists_every_setting_with_value_and_origin(
+    own_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DEMUR_LOG_LEVEL", "debug")
+    assert run(["config", "show", "--config", str(own_file)]) == 0
+    out = capsys.readouterr().out
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines()[1:]}
+    assert set(rows) == set(Settings.model_fields)
+    assert rows["port"] == ["9001", f"{own_file}:2"]
+    assert rows["log_level"] == ["debug", "DEMUR_LOG_LEVEL"]
+    assert rows["host"] == ["127.0.0.1", "default"]
+    assert out.splitlines()[0] == f"file: {own_file}; variables: DEMUR_LOG_LEVEL"
+
+
+def test_secrets_are_masked(own_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for options in ([], ["--json"]):
+        assert run(["config", "show", "--config", str(own_file), *options]) == 0
+        out = capsys.readouterr().out
+        assert "s3cret" not in out
+        assert "pa55" not in out
+        assert "****" in out
+
+
+def test_json_has_value_and_origin(own_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["config", "show", "--config", str(own_file), "--json"])
+    shown = json.loads(capsys.readouterr().out)
+    assert set(shown) == set(Settings.model_fields)
+    assert shown["port"] == {"value": 9001, "origin": f"{own_file}:2"}
+
+
+def test_check_says_ok_and_what_it_looked_at(own_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "check", "--config", str(own_file)]) == 0
+    assert capsys.readouterr().out.startswith(f"ok: file: {own_file}")
+    assert run(["config", "check"]) == 0
+    assert "no demur.toml here" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["show", "check"])
+def test_what_is_wrong_is_named(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text("port = 1\nporrt = 2\n")
+    assert run(["config", command, "--config", str(file)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "bad.toml:2" in captured.err
+    assert "porrt" in captured.err
+    assert "port" in captured.err
+
+
+def test_without_a_subcommand_it_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config"]) == 0
+    assert "show" in capsys.readouterr().out

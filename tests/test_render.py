@@ -1,0 +1,129 @@
+"""The evidence is marked in the text, with or without colour, and what a model wrote cannot play with the terminal."""
+
+from __future__ import annotations
+
+import io
+import itertools
+
+import pytest
+from rich.console import Console
+
+from demur.classifier import Ask, Choice, Trace, Verdict
+from demur.classifier.verdict import Signal, Span
+from demur.cli.classify import Judged
+from demur.cli.render import DETAILED, WHOLE_TEXT, excerpt, show, show_one
+from demur.cli.traces import Item
+
+TEXT = "Thanks for asking. I'd rather not do that, but the weather is fine."
+PHRASE = "I'd rather not do that"
+
+
+def judged(text: str = TEXT, *phrases: str, id: str = "one", label: str = "hard_refusal") -> Judged:
+    spans = tuple(Span(at, at + len(p), p) for p in phrases if (at := text.find(p)) >= 0)
+    signal = Signal("hard_refusal_lexicon", "hard_refusal", 0.9, "en.rather-not", "declines in words", spans)
+    trace = Trace(ask=Ask(prompt="Please do that"), choices=(Choice(text=text),))
+    verdict = Verdict(label, "complete", 0.93, signals=(signal,) if spans else ())  # type: ignore[arg-type]
+    return Judged(Item(text, id, id), trace, verdict)
+
+
+def drawn(one: Judged, *, width: int = 60, colour: bool = False) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=colour, color_system="standard" if colour else None)
+    show_one(console, one)
+    return out.getvalue()
+
+
+def test_without_colour_a_line_of_carets_marks_the_evidence() -> None:
+    lines = drawn(judged(TEXT, PHRASE), width=100).splitlines()
+    at = next(index for index, line in enumerate(lines) if PHRASE in line)
+    assert lines[at + 1] == " " * lines[at].index(PHRASE) + "^" * len(PHRASE)
+
+
+def test_evidence_over_a_line_break_is_marked_on_both_lines() -> None:
+    lines = drawn(judged(TEXT, PHRASE), width=34).splitlines()
+    marked = [(above, marks) for above, marks in itertools.pairwise(lines) if set(marks) == {" ", "^"}]
+    assert len(marked) == 2
+    words = " ".join(above[marks.index("^") : len(marks)].strip() for above, marks in marked)
+    assert words == PHRASE
+
+
+def test_carets_stand_under_wide_characters() -> None:
+    lines = drawn(judged("好的。我不能。", "我不能")).splitlines()
+    assert f"  {' ' * 6}{'^' * 6}" in lines
+
+
+def test_with_colour_the_evidence_is_underlined() -> None:
+    out = drawn(judged(TEXT, PHRASE), width=100, colour=True)
+    assert f"\x1b[1;4m{PHRASE}\x1b[0m" in out
+    assert "^^^" not in out
+
+
+def test_a_long_text_is_cut_down_to_what_surrounds_its_evidence() -> None:
+    text = "Filler. " * 400 + PHRASE + " Filler." * 400
+    start = text.index(PHRASE)
+    shown = excerpt(text, [(start, start + len(PHRASE))])
+    assert shown.plain.startswith("[…] ")
+    assert shown.plain.endswith(" […]")
+    assert len(shown) < WHOLE_TEXT
+    assert [shown.plain[span.start : span.end] for span in shown.spans] == [PHRASE]
+
+
+def test_a_long_text_without_evidence_shows_its_beginning() -> None:
+    shown = excerpt("Filler. " * 400, [])
+    assert shown.plain.startswith("Filler.")
+    assert len(shown) < WHOLE_TEXT
+
+
+def test_spans_that_do_not_fit_the_text_are_left_out() -> None:
+    assert excerpt("short", [(3, 99), (-1, 2), (2, 2)]).spans == []
+
+
+@pytest.mark.parametrize("evil", ["\x1b[2J", "\x9b31m", "\u202e", "\x07", "\r"])
+def test_what_a_model_wrote_cannot_play_with_the_terminal(evil: str) -> None:
+    one = judged(f"{evil}{TEXT}", PHRASE, id=f"id{evil}")
+    out = drawn(one, width=100)
+    assert evil not in out
+    lines = out.splitlines()
+    at = next(index for index, line in enumerate(lines) if PHRASE in line)
+    assert lines[at + 1].strip() == "^" * len(PHRASE)
+
+
+def test_markup_in_a_text_is_text() -> None:
+    assert "[bold]x[/bold] :smile:" in drawn(judged("[bold]x[/bold] :smile:"))
+
+
+def test_a_signal_from_a_structured_fact_names_the_field() -> None:
+    signal = Signal(
+        "content_filter", "hard_refusal", 1.0, "structure.block", "the provider blocked it", (), "finish_reason"
+    )
+    trace = Trace(choices=(Choice(finish_reason="content_filter"),))
+    one = Judged(Item({}, "x", "x"), trace, Verdict("hard_refusal", "complete", 1.0, signals=(signal,)))
+    assert "[finish_reason]" in drawn(one)
+
+
+def test_every_choice_is_shown() -> None:
+    first, second = judged(TEXT, PHRASE).verdict, judged("A plain answer.", label="answer").verdict
+    trace = Trace(choices=(Choice(0, TEXT), Choice(1, "A plain answer.")))
+    top = Verdict("hard_refusal", "complete", 0.93, choices=(first, second))
+    out = drawn(Judged(Item({}, "x", "x"), trace, top), width=100)
+    assert PHRASE in out
+    assert "A plain answer." in out
+
+
+def test_several_traces_end_in_a_table_with_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    unjudged = Judged(Item(None, "f:3", "f:3"), Trace(), Verdict(None, "unparsed", reason="no JSON"))
+    show([judged(TEXT, PHRASE, id="a"), judged("Fine.", id="b", label="answer"), unjudged])
+    out = capsys.readouterr().out
+    assert PHRASE in out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["a", "hard_refusal", "0.93", "complete", "hard_refusal_lexicon"] in rows
+    assert ["b", "answer", "0.93", "complete"] in rows
+    assert ["f:3", "-", "unparsed", "no", "JSON"] in rows
+    assert "1 of 2 judged are flagged (1 hard_refusal); 1 not judged (1 unparsed)" in out
+
+
+def test_many_traces_are_a_table_only(capsys: pytest.CaptureFixture[str]) -> None:
+    show([judged(TEXT, PHRASE, id=f"id{n}") for n in range(DETAILED + 1)])
+    out = capsys.readouterr().out
+    assert PHRASE not in out
+    assert all(f"id{n}" in out for n in range(DETAILED + 1))
