@@ -1,19 +1,22 @@
 """What an exchange leaves behind: one frozen record, handed to every sink exactly once, whatever ended the exchange.
 
-The relay fills the record; spans, metrics, the verdict log and the verdict store read it. Nothing here knows HTTP clients,
-OpenTelemetry or Prometheus. A sink that raises is logged (once a minute at most) and never harms traffic.
+The relay fills the record; spans, metrics, the verdict log and the verdict store read it. Nothing here knows HTTP
+clients, OpenTelemetry or Prometheus. A sink that raises is logged (once a minute at most) and never harms traffic.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from functools import partial
+from typing import Literal, Protocol, TypeVar
 
 from demur.classifier.trace import Ask, Trace
 from demur.classifier.verdict import Verdict
+
+T = TypeVar("T")
 
 logger = logging.getLogger("demur.observe")
 
@@ -25,7 +28,8 @@ End = Literal[
     "first_byte_timeout",
     "idle_timeout",
     "total_timeout",
-    "rejected",  # refused by us before anything went upstream: too large, draining, bad request
+    "rejected",  # by us, before anything went upstream: too large, shutting down, a WebSocket
+    "shutdown",  # the drain time was over
     "internal_error",  # a fault of ours
 ]
 
@@ -37,11 +41,11 @@ COMPLAIN_EVERY = 60.0
 class Exchange:
     """One request and what became of it.
 
-    Times are `time.perf_counter()` seconds, except `started_ns` (wall clock, nanoseconds since the epoch). `path` has no
-    query (keys travel there). `api` and `provider` are None on paths that are not judged; then `trace` and `verdict` are
-    None too. `stream` says that the answer was an event stream (`ask.stream`: that one was asked for). `status_code` is
-    what the client got, None when it got no head. `error` explains any end but `complete`, without secrets.
-    `verdict.id` equals `id`.
+    Times are `time.perf_counter()` seconds, except `started_ns` (wall clock, nanoseconds since the epoch). `path` has
+    no query (keys travel there). `api` and `provider` are None on paths that are not judged; then `trace` and `verdict`
+    are None too. `stream` says that the answer was an event stream (`ask.stream`: that one was asked for).
+    `status_code` is what the client got, None when it got no head. `error` explains any end but `complete`, without
+    secrets. `verdict.id` equals `id`.
     """
 
     id: str
@@ -101,8 +105,9 @@ class Tracer(Protocol):
         body: bytes,
         upstream_host: str,
         upstream_port: int,
+        started_ns: int,
     ) -> Spans | None:
-        """Called before the request goes upstream. `headers` are the client's, names in lower case; `body` is empty
+        """Called before a request goes upstream. `headers` are the client's, names in lower case; `body` is empty
         unless the path is judged. None means that nothing is recorded."""
         ...
 
@@ -115,34 +120,44 @@ class Store(Protocol):
 
 
 class Observers:
-    """All sinks behind one call. `in_flight` counts the exchanges begun and not yet ended."""
+    """Everybody who is told of exchanges, behind one object. `in_flight`: exchanges begun and not yet ended."""
 
-    def __init__(self, sinks: Sequence[Sink] = (), store: Store | None = None) -> None:
-        self.sinks = tuple(sinks)
-        self.store = store
+    def __init__(self, sinks: Sequence[Sink] = (), *, store: Store | None = None, tracer: Tracer | None = None) -> None:
         self.in_flight = 0
+        self.tracer = tracer
+        self._sinks = tuple(sinks)
+        self._store = store
         self._complained: dict[str, float] = {}
 
-    def began(self, id: str, *, judged: bool) -> None:
+    def began(self) -> None:
         self.in_flight += 1
-        if judged and self.store is not None:
-            self._try(self.store, "pending", id)
+
+    def pending(self, id: str) -> None:
+        """A verdict is to come under this id."""
+        if self._store is not None:
+            self.attempt("verdict store", partial(self._store.pending, id))
+
+    def judged(self, verdict: Verdict) -> None:
+        """There is a verdict, to be looked up by its id; the exchange may still run for a moment."""
+        if self._store is not None:
+            self.attempt("verdict store", partial(self._store.put, verdict.id, verdict))
 
     def ended(self, exchange: Exchange, spans: Spans | None) -> None:
         self.in_flight -= 1
-        if exchange.verdict is not None and self.store is not None:
-            self._try(self.store, "put", exchange.id, exchange.verdict)
+        if exchange.verdict is not None:
+            self.judged(exchange.verdict)
         if spans is not None:
-            self._try(spans, "end", exchange)
-        for sink in self.sinks:
-            self._try(sink, "ended", exchange)
+            self.attempt("telemetry", partial(spans.end, exchange))
+        for sink in self._sinks:
+            self.attempt(type(sink).__name__, partial(sink.ended, exchange))
 
-    def _try(self, target: object, method: str, *args: object) -> None:
+    def attempt(self, who: str, call: Callable[[], T]) -> T | None:
+        """What `call` returns; None if it fails, which is logged and goes no further."""
         try:
-            getattr(target, method)(*args)
+            return call()
         except Exception:
-            name = f"{type(target).__name__}.{method}"
             now = time.monotonic()
-            if now - self._complained.get(name, -COMPLAIN_EVERY) >= COMPLAIN_EVERY:
-                self._complained[name] = now
-                logger.exception("%s failed; traffic is not affected (said once a minute at most)", name)
+            if now - self._complained.get(who, -COMPLAIN_EVERY) >= COMPLAIN_EVERY:
+                self._complained[who] = now
+                logger.exception("%s failed; traffic is not affected (said once a minute at most)", who)
+            return None

@@ -1,0 +1,114 @@
+"""The proxy's ASGI application: `/-/…` is ours, everything else goes to the relay. Raw ASGI on the way of traffic.
+
+Our own endpoints never reach the upstream, and no path under `/-/` is ever forwarded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from email.utils import formatdate
+from typing import Any
+
+import httpx
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from demur.classifier.judge import Classifier
+from demur.config import Settings
+from demur.proxy.capture import content_capture
+from demur.proxy.errors import OwnError
+from demur.proxy.observe import Observers, Sink, Tracer
+from demur.proxy.relay import Relay
+from demur.proxy.store import PENDING, VerdictStore
+from demur.proxy.upstream import AiohttpTransport
+
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+
+class App:
+    """Routes requests; closes the upstream connections at the end of its lifespan."""
+
+    def __init__(self, relay: Relay, own: Starlette, transport: httpx.AsyncBaseTransport) -> None:
+        self.relay = relay
+        self._own = own
+        self._transport = transport
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["raw_path"].startswith(b"/-/"):
+            await self._own(scope, receive, send)
+        else:
+            await self.relay(scope, receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                await self._transport.aclose()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+
+
+def create_app(
+    settings: Settings,
+    *,
+    classifier: Classifier | None = None,
+    telemetry: Tracer | None = None,
+    sinks: Sequence[Sink] = (),
+    store: VerdictStore | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> App:
+    """The whole proxy as one ASGI application. Raises LexiconError, or OSError / ssl.SSLError for a bad `ca_file`."""
+    store = store or VerdictStore(ttl=settings.verdict_ttl, keep=settings.verdict_keep)
+    transport = transport or AiohttpTransport(idle_timeout=settings.idle_timeout, ca_file=settings.ca_file)
+    classifier = classifier or Classifier(lexicons=settings.lexicons, min_confidence=settings.min_confidence)
+    observers = Observers(sinks, store=store, tracer=telemetry)
+    relay = Relay(settings, transport=transport, classifier=classifier, observers=observers)
+    return App(relay, _own_endpoints(relay, store), transport)
+
+
+def _own_endpoints(relay: Relay, store: VerdictStore) -> Starlette:
+    """`/-/healthy`, `/-/ready` and `/-/verdicts/{id}`."""
+    text = content_capture().text
+
+    async def healthy(request: Request) -> Response:
+        return _json({"status": "ok"})
+
+    async def ready(request: Request) -> Response:
+        if relay.draining:
+            return _json({"ready": False, "reason": "shutting down"}, 503)
+        return _json({"ready": True})
+
+    async def verdict(request: Request) -> Response:
+        id = request.path_params["id"]
+        found = store.get(id)
+        if found is None:
+            raise HTTPException(404, f"there is no verdict under this id, or no longer: {id[:64]}")
+        if found is PENDING:
+            return _json({"id": id, "status": "pending"}, 202)
+        return _json(found.to_dict(text=text))
+
+    routes = [Route("/-/healthy", healthy), Route("/-/ready", ready), Route("/-/verdicts/{id}", verdict)]
+    return Starlette(routes=routes, exception_handlers={HTTPException: _say})
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return _answer(msgspec.json.encode(content), status)
+
+
+async def _say(request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, HTTPException)
+    code = "method_not_allowed" if exc.status_code == 405 else "not_found"
+    return _answer(OwnError(exc.status_code, code, exc.detail).body(), exc.status_code)
+
+
+def _answer(body: bytes, status: int) -> Response:
+    # Our server adds no Date, so that the upstream's is not doubled.
+    return Response(body, status, {"date": formatdate(usegmt=True)}, "application/json")

@@ -1,0 +1,81 @@
+"""Our own answers, in the shape that OpenAI's clients read. Every message names demur, none holds a secret."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+
+import httpx
+import msgspec
+
+from demur.proxy.observe import End
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class OwnError(Exception):
+    """An answer that we give in the upstream's place, and how the exchange ended thereby."""
+
+    def __init__(self, status: int, code: str, message: str, end: End = "rejected") -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.end: End = end
+
+    def body(self) -> bytes:
+        kind = "invalid_request_error" if self.status < 500 else "upstream_error"
+        if self.end == "rejected" and self.status >= 500:
+            kind = "server_error"
+        return msgspec.json.encode(
+            {"error": {"message": f"demur: {self}", "type": kind, "param": None, "code": self.code}}
+        )
+
+
+def too_large(limit: int) -> OwnError:
+    return OwnError(
+        413, "request_too_large", f"the request body is over the limit of {limit} bytes (max_request_bytes)"
+    )
+
+
+def draining() -> OwnError:
+    return OwnError(503, "shutting_down", "shutting down, no new requests are taken")
+
+
+def no_websocket() -> OwnError:
+    return OwnError(501, "websocket_not_supported", "WebSocket connections are not relayed")
+
+
+def total_timeout(seconds: float | None) -> OwnError:
+    return OwnError(504, "total_timeout", f"the exchange took longer than {seconds} s (total_timeout)", "total_timeout")
+
+
+def internal(exc: Exception) -> OwnError:
+    return OwnError(500, "internal_error", f"a fault of demur's own: {type(exc).__name__}", "internal_error")
+
+
+def before_head(exc: httpx.TransportError) -> OwnError:
+    """The upstream gave no answer: 504 when time ran out, else 502."""
+    match exc:
+        case httpx.ConnectTimeout():
+            return OwnError(504, "connect_timeout", f"{exc} (connect_timeout)", "connect_timeout")
+        case httpx.TimeoutException():
+            return OwnError(504, "first_byte_timeout", f"{exc} (first_byte_timeout)", "first_byte_timeout")
+        case httpx.ConnectError() | httpx.ProxyError():
+            return OwnError(502, "upstream_unreachable", str(exc), "upstream_error")
+        case _:
+            return OwnError(502, "upstream_disconnected", str(exc), "upstream_error")
+
+
+def in_body(exc: httpx.TransportError) -> OwnError:
+    """The upstream's answer began and broke off. The client is told if it got nothing yet."""
+    if isinstance(exc, httpx.TimeoutException):
+        return OwnError(504, "idle_timeout", f"{exc} (idle_timeout)", "idle_timeout")
+    return OwnError(502, "upstream_disconnected", str(exc), "upstream_error")
+
+
+def json_headers(size: int) -> Headers:
+    """The headers of a JSON answer of ours. The server adds no Date, so that the upstream's is not doubled."""
+    return [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(size).encode("ascii")),
+        (b"date", formatdate(usegmt=True).encode("ascii")),
+    ]

@@ -1,0 +1,168 @@
+"""Header rules, both ways. Names are in lower case on our side; values stay bytes; repeated headers stay repeated.
+
+Upstream go the client's headers without those of the hop, of proxies before us, and ours. Downstream go the upstream's
+without those of the hop, and ours are added.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from demur.classifier.verdict import Verdict
+
+Headers = list[tuple[bytes, bytes]]
+
+PREFIX = b"x-refusal-"
+TAG = b"x-refusal-tag"
+#: Longest tag that is recorded, in characters.
+MAX_TAG = 128
+#: Longest list of signal names in a header, in bytes.
+MAX_SIGNALS = 512
+
+# RFC 9110, 7.6.1, and the older ones that are still met.
+_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+# Host is the upstream's, Expect is answered by our server, the others tell where a client sits.
+_NOT_UP = _HOP | {
+    b"host",
+    b"expect",
+    b"forwarded",
+    b"via",
+    b"x-real-ip",
+    b"x-client-ip",
+    b"x-cluster-client-ip",
+    b"true-client-ip",
+}
+_NOT_UP_PREFIXES = (b"x-forwarded-", b"cf-", PREFIX)
+# A gateway's credentials for its own upstream (W49).
+_UP_ALL_THE_SAME = (b"cf-aig-",)
+
+# A value with control characters can't be sent on (RFC 9110, 5.5); the server would fail the whole answer.
+_UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+def upstream(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
+    """The client's headers as they go to the upstream."""
+    named = _named_by_connection(headers)
+    return [
+        (name, value)
+        for name, value in headers
+        if name not in _NOT_UP
+        and name not in named
+        and (not name.startswith(_NOT_UP_PREFIXES) or name.startswith(_UP_ALL_THE_SAME))
+    ]
+
+
+def downstream(headers: Iterable[tuple[bytes, bytes]], status: int) -> Headers:
+    """The upstream's headers as they go to the client, names in lower case."""
+    lower = [(name.lower(), value) for name, value in headers]
+    dropped = _HOP | _named_by_connection(lower)
+    if status == 304 or any(name == b"transfer-encoding" for name, _ in lower):
+        # A 304 may state the length of the body it does not have, which our server would wait for.
+        dropped |= {b"content-length"}
+    return [
+        (name, value)
+        for name, value in lower
+        if name not in dropped and not name.startswith(PREFIX) and _UNSENDABLE.search(value) is None
+    ]
+
+
+def get(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+    """The first value of the header `name` (lower case)."""
+    for key, value in headers:
+        if key == name:
+            return value
+    return None
+
+
+def without(headers: Iterable[tuple[bytes, bytes]], *names: bytes) -> Headers:
+    return [(name, value) for name, value in headers if name not in names]
+
+
+def tag(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The client's `x-refusal-tag`, cut to a bounded length."""
+    value = get(headers, TAG)
+    return value.decode("utf-8", "replace").strip()[:MAX_TAG] or None if value is not None else None
+
+
+def accept_encoding(value: bytes | None, decodable: frozenset[bytes]) -> bytes | None:
+    """The client's Accept-Encoding, restricted to what we can decode; None when it sent none."""
+    if value is None:
+        return None
+    kept = [part for part in value.split(b",") if part.partition(b";")[0].strip().lower() in decodable]
+    return b",".join(kept).strip() or b"identity"
+
+
+def for_event_stream(headers: Headers) -> Headers:
+    """With what keeps caches and buffers in front of us from holding events back, where the upstream says nothing."""
+    names = {name for name, _ in headers}
+    added = [(b"x-accel-buffering", b"no"), (b"cache-control", b"no-cache, no-transform")]
+    return headers + [(name, value) for name, value in added if name not in names]
+
+
+def pending(id: str, classifier: bytes) -> Headers:
+    """The verdict headers of a stream, which leave before there is a verdict."""
+    return [
+        (b"x-refusal-verdict", b"pending"),
+        (b"x-refusal-id", id.encode("ascii")),
+        (b"x-refusal-classifier", classifier),
+    ]
+
+
+def verdict(verdict: Verdict, classifier: bytes) -> Headers:
+    """The verdict headers of a complete answer: ASCII, bounded, never text of the answer."""
+    flagged = f"{verdict.flagged_choices()}/{len(verdict.choices)}" if verdict.choices else None
+    score = None if verdict.confidence is None else f"{verdict.confidence:.3g}"
+    values = {
+        "verdict": verdict.label,
+        "score": score,
+        "action": verdict.action,
+        "rationale": verdict.rationale,
+        "signals": _names(verdict),
+        "status": verdict.status,
+        "choices": flagged,
+        "id": verdict.id,
+    }
+    headers = [
+        (PREFIX + name.encode("ascii"), value.encode("ascii", "replace")) for name, value in values.items() if value
+    ]
+    return [*headers, (b"x-refusal-classifier", classifier)]
+
+
+def exposed(headers: Headers, added: Headers) -> Headers:
+    """Both, and a cross-origin page may read those `added`: they join the upstream's own list, if it has one."""
+    names = b", ".join(name for name, _ in added)
+    for index, (name, value) in enumerate(headers):
+        if name == b"access-control-expose-headers":
+            # "*" covers all headers of a response without credentials; listing ours beside it does no harm.
+            listed = (name, value + b", " + names)
+            return [*headers[:index], listed, *headers[index + 1 :], *added]
+    return [*headers, *added, (b"access-control-expose-headers", names)]
+
+
+def _names(verdict: Verdict) -> str:
+    names = list(dict.fromkeys(signal.name for signal in verdict.signals))
+    text = ",".join(names)
+    while len(text) > MAX_SIGNALS:
+        names.pop()
+        text = ",".join(names)
+    return text
+
+
+def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    named = [value for name, value in headers if name == b"connection"]
+    if not named:
+        return frozenset()
+    return frozenset(token.strip().lower() for value in named for token in value.split(b","))

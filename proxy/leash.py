@@ -1,0 +1,77 @@
+"""What may end an exchange from outside, at any moment: the client leaves, or its total time is up.
+
+The body of `async with Leash(…)` is cancelled when one of the two happens, and left by `Cut`. The request's body is
+read through `leash.receive`; after it, `leash.watch` waits for the client to leave, and nobody else may call `receive`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Literal, Self
+
+Receive = Callable[[], Awaitable[Any]]
+Reason = Literal["client_disconnect", "total_timeout"]
+
+
+class Cut(Exception):
+    """The exchange was ended from outside."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason: Reason = reason
+
+
+class Leash:
+    """Cancels the task that entered it, once. uvicorn's `send` is silent when the client is gone: only `receive` tells."""
+
+    def __init__(self, receive: Receive, total: float | None) -> None:
+        self._receive = receive
+        self._total = total
+        self._reason: Reason | None = None
+        self._over = False
+        self._watcher: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def receive(self) -> tuple[bytes, bool]:
+        """The next piece of the request's body, and whether more will come. Raises Cut when the client has left."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise Cut("client_disconnect")
+        return message.get("body", b""), message.get("more_body", False)
+
+    def watch(self) -> None:
+        """The request's body has been read: from now on wait for the client to leave."""
+        if self._watcher is None and not self._over:
+            self._watcher = asyncio.get_running_loop().create_task(self._watch())
+
+    async def __aenter__(self) -> Self:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        if self._total is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._total, self._cut, "total_timeout")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self._over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+        # Our own cancellation becomes Cut; one that came from elsewhere as well (a forced stop) goes on.
+        if self._reason is not None and self._task.uncancel() == 0 and kind is asyncio.CancelledError:
+            raise Cut(self._reason) from None
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._cut("client_disconnect")
+
+    def _cut(self, reason: Reason) -> None:
+        if not self._over and self._reason is None:
+            self._reason = reason
+            self._task.cancel()

@@ -1,0 +1,102 @@
+"""The facts of a running exchange, written down as they become known, and frozen into an `Exchange` at its end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from demur.classifier.apis import api_of_path, provider_of
+from demur.classifier.trace import Ask
+from demur.classifier.verdict import Verdict
+from demur.proxy import headers
+from demur.proxy.inspection import Judged, unjudged
+from demur.proxy.observe import End, Exchange, Spans, Tracer
+from demur.proxy.store import new_id
+from demur.proxy.urls import Base
+
+_UPSTREAM: frozenset[End] = frozenset({"upstream_error", "connect_timeout", "first_byte_timeout", "idle_timeout"})
+
+
+class Record:
+    """`api` is None unless the answer is judged: a POST of JSON to a path that we know. Times are perf_counter's."""
+
+    def __init__(self, scope: dict[str, Any], base: Base) -> None:
+        self.started_ns = time.time_ns()
+        self.started = time.perf_counter()
+        self.id = new_id()
+        self.method: str = scope["method"]
+        self.path: str = scope["raw_path"].decode("ascii", "replace")
+        self.headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self.base = base
+        self.api = api_of_path(self.path) if self.method == "POST" and self._sends_json() else None
+        self.provider = provider_of(self.api, base.host) if self.api else None
+        self.tag = headers.tag(self.headers)
+        self.ask = Ask()
+        self.several = False
+        self.spans: Spans | None = None
+        self.status_code: int | None = None
+        self.stream = False
+        self.first_byte: float | None = None
+        self.first_event: float | None = None
+        self.done_marker: bool | None = None
+        self.judged: Judged | None = None
+        self.end: End = "complete"
+        self.error: str | None = None
+
+    def ended(self, end: End, error: str) -> None:
+        """It did not end well, and why. On a judged path it gets a verdict all the same, without a label."""
+        self.end = end
+        self.error = error
+        if self.api is not None and self.judged is None:
+            self.judge(unjudged("upstream_error" if end in _UPSTREAM else "not_classified", error, self.ask))
+
+    def judge(self, judged: Judged) -> Verdict:
+        """Takes the outcome of the inspection; the verdict gets the exchange's id."""
+        self.judged = replace(judged, verdict=judged.verdict.with_id(self.id))
+        return self.judged.verdict
+
+    def start_spans(self, tracer: Tracer, body: bytes) -> None:
+        self.spans = tracer.start(
+            headers=self.headers,
+            method=self.method,
+            path=self.path,
+            api=self.api,
+            provider=self.provider,
+            ask=self.ask,
+            body=body,
+            upstream_host=self.base.host,
+            upstream_port=self.base.port,
+            started_ns=self.started_ns,
+        )
+
+    def exchange(self) -> Exchange:
+        judged = self.judged
+        return Exchange(
+            id=self.id,
+            api=self.api,
+            provider=self.provider,
+            method=self.method,
+            path=self.path,
+            ask=self.ask,
+            tag=self.tag,
+            stream=self.stream,
+            upstream_host=self.base.host,
+            upstream_port=self.base.port,
+            status_code=self.status_code,
+            end=self.end,
+            error=self.error,
+            started_ns=self.started_ns,
+            started=self.started,
+            first_byte=self.first_byte,
+            first_event=self.first_event,
+            ended=time.perf_counter(),
+            done_marker=self.done_marker,
+            classify_seconds=judged.seconds if judged else 0.0,
+            trace=judged.trace if judged else None,
+            verdict=judged.verdict if judged else None,
+        )
+
+    def _sends_json(self) -> bool:
+        content_type = headers.get(self.headers, b"content-type")
+        return content_type is None or b"json" in content_type.lower()

@@ -1,0 +1,252 @@
+"""One exchange: the client's request goes up, the upstream's answer comes down, byte for byte; a copy is judged.
+
+`Relay.__call__` is the whole flow. How an answer is passed on depends on what it is:
+
+* event stream: each piece at once, its copy judged after it; on chat completions the finish chunk gets one key more;
+* complete JSON on a judged path: held until whole, so that its headers carry the verdict;
+* anything else: each piece at once, unread.
+
+Whatever ends an exchange, its observers hear of it once. Observing never delays, changes or fails traffic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import httpx
+
+from demur.classifier.judge import Classifier
+from demur.config import Settings
+from demur.proxy import errors, headers
+from demur.proxy.errors import OwnError
+from demur.proxy.finish import FinishChunk
+from demur.proxy.headers import Headers
+from demur.proxy.inspection import StreamInspection, judge_body, unjudged
+from demur.proxy.leash import Cut, Leash, Receive
+from demur.proxy.observe import Observers
+from demur.proxy.record import Record
+from demur.proxy.upload import Upload, body_of, headers_of
+from demur.proxy.urls import Base
+
+logger = logging.getLogger("demur.relay")
+
+Scope = dict[str, Any]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Relay:
+    """ASGI application for all that goes to the upstream. While `draining`, new requests are turned away."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        transport: httpx.AsyncBaseTransport,
+        classifier: Classifier,
+        observers: Observers,
+    ) -> None:
+        self.draining = False
+        self.observers = observers
+        self._settings = settings
+        self._transport = transport
+        self._classifier = classifier
+        self._signed = f"{classifier.name}/{classifier.rules_version}".encode("ascii")
+        self._base = Base.parse(settings.upstream)
+        self._timeout = {"connect": settings.connect_timeout, "read": settings.first_byte_timeout}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        record = Record(scope, self._base)
+        self.observers.began()
+        try:
+            async with Leash(receive, self._settings.total_timeout) as leash:
+                response = await self._send_up(record, scope, leash)
+                async with aclosing(response.stream):  # type: ignore[type-var]
+                    await self._pass_on(record, response, send)
+        except Cut as cut:
+            if cut.reason == "total_timeout":
+                await self._fail(record, errors.total_timeout(self._settings.total_timeout), send)
+            elif not record.done_marker:  # a client may hang up as soon as it has read the end marker
+                record.ended("client_disconnect", "the client closed its connection")
+        except OwnError as error:
+            await self._fail(record, error, send)
+        except httpx.TransportError as exc:
+            await self._fail(record, errors.in_body(exc), send)
+        except Exception as exc:
+            logger.exception("a fault of demur's own")
+            await self._fail(record, errors.internal(exc), send)
+        except asyncio.CancelledError:
+            record.ended("shutdown", "demur stopped before the exchange had ended")
+            raise
+        finally:
+            self.observers.ended(record.exchange(), record.spans)
+
+    async def _send_up(self, record: Record, scope: Scope, leash: Leash) -> httpx.Response:
+        """Returns once the head of the upstream's answer is there."""
+        if self.draining:
+            raise errors.draining()
+        if headers.get(record.headers, b"upgrade") == b"websocket":
+            raise errors.no_websocket()
+        body = await body_of(record, leash, self._settings.max_request_bytes)
+        trace = self._start_spans(record, body)
+        if record.api is not None:
+            self.observers.pending(record.id)
+        request = httpx.Request(
+            record.method,
+            self._base.url,
+            headers=headers_of(record, body, trace),
+            stream=httpx.ByteStream(body) if isinstance(body, bytes) else body,
+            extensions={
+                "target": self._base.target(scope["raw_path"], scope["query_string"]),
+                "timeout": self._timeout,
+            },
+        )
+        try:
+            response = await self._transport.handle_async_request(request)
+        except httpx.TransportError as exc:
+            error = body.error if isinstance(body, Upload) else None
+            raise (error or errors.before_head(exc)) from exc
+        record.first_byte = perf_counter()
+        return response
+
+    def _start_spans(self, record: Record, body: bytes | Upload) -> list[tuple[bytes, bytes]]:
+        """Begins the request's spans; returns the headers that carry them upstream."""
+        tracer = self.observers.tracer
+        if tracer is None:
+            return []
+        read = body if isinstance(body, bytes) else b""
+        self.observers.attempt("telemetry", partial(record.start_spans, tracer, read))
+        return list(self.observers.attempt("telemetry", record.spans.headers) or ()) if record.spans else []
+
+    async def _pass_on(self, record: Record, response: httpx.Response, send: Send) -> None:
+        """Chooses how the answer goes to the client."""
+        head = headers.downstream(response.headers.raw, response.status_code)
+        kind = (headers.get(head, b"content-type") or b"").lower()
+        if kind.startswith(b"text/event-stream"):
+            await self._stream(record, response, headers.for_event_stream(head), send)
+        elif record.api is None:
+            await self._begin(record, response, head, [], send)
+            await _copy(_body(response), send)
+        elif not kind or response.status_code >= 400 or (b"json" in kind and ":stream" not in record.path):
+            await self._hold(record, response, head, send)
+        else:
+            reason = f"an answer of type {kind.decode('ascii', 'replace')[:80]} is not read"
+            verdict = record.judge(unjudged("unparsed", reason, record.ask))
+            await self._begin(record, response, head, headers.verdict(verdict, self._signed), send)
+            await _copy(_body(response), send)
+
+    async def _stream(self, record: Record, response: httpx.Response, head: Headers, send: Send) -> None:
+        """An event stream: events go on as they come. Only a finish chunk waits, for its verdict."""
+        record.stream = True
+        if record.api is None:
+            await self._begin(record, response, head, [], send)
+            await _copy(_body(response), send)
+            return
+        inspection = StreamInspection(
+            self._classifier,
+            record.ask,
+            record.api,
+            status=response.status_code,
+            coding=_coding(head),
+            inspect_chars=self._settings.inspect_bytes,
+        )
+        finish: FinishChunk | None = None
+        if self._settings.stream_verdict == "chunk" and record.api == "openai.chat" and _coding(head) is None:
+            finish = FinishChunk(inspection, id=record.id, several=record.several)
+            head = headers.without(head, b"content-length")
+        await self._begin(record, response, head, headers.pending(record.id, self._signed), send)
+        cut = True
+        try:
+            async for chunk in _body(response):
+                if finish is None or finish.passes(chunk):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                    await inspection.feed(chunk)
+                elif ready := await finish.feed(chunk):
+                    await send({"type": "http.response.body", "body": ready, "more_body": True})
+            cut = False
+            rest = finish.close() if finish else b""
+            inspection.close()
+        except (httpx.TransportError, asyncio.CancelledError):
+            if finish and (held := finish.release()):
+                await send({"type": "http.response.body", "body": held, "more_body": True})
+            raise
+        finally:
+            record.first_event = inspection.first_event
+            record.done_marker = inspection.done
+            self.observers.judged(record.judge(inspection.finish(cut=cut and not inspection.done)))
+        await send({"type": "http.response.body", "body": rest, "more_body": False})
+
+    async def _hold(self, record: Record, response: httpx.Response, head: Headers, send: Send) -> None:
+        """A complete answer: held until it is whole and judged, unless it is too large for that."""
+        limit = self._settings.inspect_bytes
+        body, pieces, size = _body(response), [], 0
+        async for piece in body:
+            pieces.append(piece)
+            size += len(piece)
+            if size > limit:
+                reason = f"the answer is over {limit} bytes (inspect_bytes)"
+                verdict = record.judge(unjudged("not_classified", reason, record.ask))
+                await self._begin(record, response, head, headers.verdict(verdict, self._signed), send)
+                await send({"type": "http.response.body", "body": b"".join(pieces), "more_body": True})
+                await _copy(body, send)
+                return
+        whole = b"".join(pieces)
+        assert record.api is not None
+        judged = await judge_body(
+            self._classifier,
+            record.ask,
+            record.api,
+            status=response.status_code,
+            body=whole,
+            coding=_coding(head),
+            limit=limit,
+        )
+        verdict = record.judge(judged)
+        self.observers.judged(verdict)
+        await self._begin(record, response, head, headers.verdict(verdict, self._signed), send)
+        await send({"type": "http.response.body", "body": whole, "more_body": False})
+
+    async def _begin(self, record: Record, response: httpx.Response, head: Headers, ours: Headers, send: Send) -> None:
+        """Sends the head."""
+        if ours and headers.get(record.headers, b"origin") is not None:
+            head = headers.exposed(head, ours)
+        else:
+            head = head + ours
+        record.status_code = response.status_code
+        await send({"type": "http.response.start", "status": response.status_code, "headers": head})
+
+    async def _fail(self, record: Record, error: OwnError, send: Send) -> None:
+        """Answers with our own error; once a head has gone out it breaks off: the server closes without a clean end."""
+        record.ended(error.end, str(error))
+        log = logger.info if error.end == "rejected" else logger.warning
+        log("%s %s ended by %s: %s", record.method, record.path, error.end, error)
+        if record.status_code is None:
+            body = error.body()
+            head = errors.json_headers(len(body))
+            if record.judged is not None:
+                head += headers.verdict(record.judged.verdict, self._signed)
+            record.status_code = error.status
+            await send({"type": "http.response.start", "status": error.status, "headers": head})
+            await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def _copy(body: AsyncIterator[bytes], send: Send) -> None:
+    async for chunk in body:
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _body(response: httpx.Response) -> AsyncIterator[bytes]:
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    return response.stream.__aiter__()
+
+
+def _coding(head: Headers) -> bytes | None:
+    """The content coding of an answer, None when it has none."""
+    coding = headers.get(head, b"content-encoding")
+    return None if coding is None or coding.strip().lower() in (b"", b"identity") else coding

@@ -1,0 +1,85 @@
+"""The client's request on its way up: what of it is read, what is turned away, which headers go with it.
+
+The body of a judged request is read whole first, for its ask and for `stream`; any other goes up as it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+import httpx
+
+from demur.proxy import coding, errors, headers
+from demur.proxy.errors import OwnError
+from demur.proxy.finish import asks_for_several
+from demur.proxy.inspection import ask_of
+from demur.proxy.leash import Cut, Leash
+from demur.proxy.record import Record
+
+
+class Upload(httpx.AsyncByteStream):
+    """A body passed up piece by piece. `error` says why it stopped, if it did: the HTTP client hides it."""
+
+    def __init__(self, leash: Leash, limit: int) -> None:
+        self.error: OwnError | Cut | None = None
+        self._leash = leash
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in _pieces(self._leash, self._limit):
+                yield piece
+        except (OwnError, Cut) as exc:
+            self.error = exc
+            raise
+        self._leash.watch()
+
+
+async def body_of(record: Record, leash: Leash, limit: int) -> bytes | Upload:
+    """The request's body. Raises OwnError when it is over `limit` bytes, Cut when the client leaves.
+
+    Of a judged request it reads the ask into `record`.
+    """
+    length = headers.get(record.headers, b"content-length")
+    if length is not None and int(length) > limit:
+        raise errors.too_large(limit)
+    if record.api is not None:
+        body = b"".join([piece async for piece in _pieces(leash, limit)])
+        leash.watch()
+        ask = ask_of(body, record.api)
+        # Gemini and Vertex say it in the path.
+        record.ask = replace(ask, stream=True) if ":stream" in record.path else ask
+        record.several = record.ask.stream and asks_for_several(body)
+        return body
+    if length in (None, b"0") and headers.get(record.headers, b"transfer-encoding") is None:
+        leash.watch()
+        return b""
+    return Upload(leash, limit)
+
+
+def headers_of(record: Record, body: bytes | Upload, trace: Sequence[tuple[bytes, bytes]]) -> headers.Headers:
+    """The headers that go up with it; `trace` replaces the client's trace context."""
+    up = [(b"host", record.base.netloc), *headers.upstream(record.headers)]
+    if isinstance(body, bytes) and record.api is not None:
+        if headers.get(up, b"content-length") is None:
+            up.append((b"content-length", str(len(body)).encode("ascii")))
+        accepted = headers.get(up, b"accept-encoding")
+        accepted = b"identity" if record.ask.stream else headers.accept_encoding(accepted, coding.DECODABLE)
+        up = headers.without(up, b"accept-encoding")
+        if accepted is not None:
+            up.append((b"accept-encoding", accepted))
+    if trace:
+        up = [*headers.without(up, b"traceparent", b"tracestate"), *trace]
+    return up
+
+
+async def _pieces(leash: Leash, limit: int) -> AsyncIterator[bytes]:
+    size, more = 0, True
+    while more:
+        piece, more = await leash.receive()
+        size += len(piece)
+        if size > limit:
+            raise errors.too_large(limit)
+        if piece:
+            yield piece

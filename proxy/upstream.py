@@ -1,0 +1,197 @@
+"""The way to the upstream: httpx's transport seam over aiohttp's client, without what a transparent proxy must not do.
+
+Knows HTTP and aiohttp, nothing of clients, verdicts or settings. No cookies, redirects, decompression, added headers,
+netrc, connection cap or repeated POST; bytes and repeated headers stay as they are. Two extensions of a request are
+read, both httpx's own: `target` (the raw path and query, sent as given) and `timeout` (`connect`, and `read`, which
+here limits the wait for the head); the gap between two pieces of a body is limited by `idle_timeout`.
+
+Errors are httpx's (`ConnectError`, `ConnectTimeout`, `ReadTimeout`, `RemoteProtocolError`, …); their texts name host
+and port, never a path, a query or a header. httpx.AsyncHTTPTransport can stand in (`tests/test_upstream.py` runs both).
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.request import getproxies_environment, proxy_bypass
+
+import aiohttp
+import httpx
+from multidict import CIMultiDict
+from yarl import URL
+
+#: Limits for response heads, far above any seen (rate limit and policy headers reach tens of KB); aiohttp's are 8 KB.
+MAX_HEADER_BYTES = 256 * 1024
+MAX_HEADERS = 1000
+#: A body of at most this many bytes goes out in one write with its head; longer ones in pieces of this size.
+PIECE = 64 * 1024
+
+# aiohttp adds these by itself otherwise. Host and the framing headers are its business.
+_NOT_ADDED = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
+
+
+class AiohttpTransport(httpx.AsyncBaseTransport):
+    """One pool of upstream connections. Made anywhere, used in one event loop.
+
+    `idle_timeout` in seconds; `ca_file` (PEM) replaces the system's certificate authorities. Raises OSError or
+    ssl.SSLError when `ca_file` can't be used.
+    """
+
+    def __init__(self, *, idle_timeout: float | None = None, ca_file: Path | None = None) -> None:
+        self._idle_timeout = idle_timeout
+        self._ssl = ssl.create_default_context(cafile=ca_file)
+        self._ssl.set_alpn_protocols(["http/1.1"])
+        self._session: aiohttp.ClientSession | None = None
+        self._proxies: dict[str, URL | None] = {}
+        self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Sends the request and returns once the head has arrived; the body comes raw from `response.stream`."""
+        session = self._session or self._open()
+        url = request.url
+        extensions = request.extensions
+        target: bytes = extensions.get("target") or url.raw_path
+        origin = f"{url.scheme}://{url.netloc.decode('ascii')}"
+        limits = extensions.get("timeout") or {}
+        where = origin.partition("://")[2]
+        try:
+            response = await session.request(
+                request.method,
+                URL(origin + target.decode("latin-1"), encoded=True),
+                headers=CIMultiDict((_text(name), _text(value)) for name, value in request.headers.raw),
+                data=_payload(request),
+                allow_redirects=False,
+                proxy=self._proxy(origin),
+                timeout=self._timeout(limits.get("connect"), limits.get("read")),
+            )
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            raise _translate(exc, where) from exc
+        if (connection := response.connection) is not None and (protocol := connection.protocol) is not None:
+            protocol.read_timeout = self._idle_timeout
+            protocol.start_timeout()
+        return httpx.Response(
+            response.status, headers=list(response.raw_headers), stream=_Body(response, where), request=request
+        )
+
+    async def aclose(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _open(self) -> aiohttp.ClientSession:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._ssl),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=_NOT_ADDED,
+            auto_decompress=False,
+            trust_env=False,
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+            max_headers=MAX_HEADERS,
+        )
+        return self._session
+
+    def _timeout(self, connect: float | None, read: float | None) -> aiohttp.ClientTimeout:
+        known = self._timeouts.get((connect, read))
+        if known is None:
+            # aiohttp's `connect` spans name lookup, TCP and TLS; `sock_read` runs from the end of the upload.
+            known = aiohttp.ClientTimeout(total=None, connect=connect, sock_read=read)
+            self._timeouts[connect, read] = known
+        return known
+
+    def _proxy(self, origin: str) -> URL | None:
+        """The outbound proxy for `origin` by `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`."""
+        if origin not in self._proxies:
+            scheme, _, where = origin.partition("://")
+            proxies = getproxies_environment()
+            proxy = proxies.get(scheme) or proxies.get("all")
+            # The standard library's check takes host and port without brackets.
+            if proxy and proxy_bypass(where.replace("[", "").replace("]", "")):
+                proxy = None
+            if proxy and "://" not in proxy:
+                proxy = f"http://{proxy}"
+            self._proxies[origin] = URL(proxy) if proxy else None
+        return self._proxies[origin]
+
+
+class _Body(httpx.AsyncByteStream):
+    """The raw bytes of a response, as they arrive. Closing it before its end drops the connection."""
+
+    def __init__(self, response: aiohttp.ClientResponse, where: str) -> None:
+        self._response = response
+        self._where = where
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = self._response.content.readany
+        try:
+            while chunk := await read():
+                yield chunk
+        except (aiohttp.ClientError, OSError) as exc:
+            raise _translate(exc, self._where, in_body=True) from exc
+
+    async def aclose(self) -> None:
+        self._response.close()  # a no-op once the body has ended: the connection is back in the pool then
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), PIECE):
+        yield body[start : start + PIECE]
+
+
+def _payload(request: httpx.Request) -> bytes | AsyncIterator[bytes] | None:
+    """The body as aiohttp wants it; None when the request has none, so that no framing header is added."""
+    stream = request.stream
+    if isinstance(stream, httpx.ByteStream):
+        body = b"".join(stream)
+        if not body and "content-length" not in request.headers:
+            return None
+        return body if len(body) <= PIECE else _pieces(body)
+    if not isinstance(stream, httpx.AsyncByteStream):
+        raise TypeError("the request's stream is not an asynchronous one")
+    return stream.__aiter__()
+
+
+def _text(raw: bytes) -> str:
+    # aiohttp writes headers as UTF-8; other bytes can't be kept (they come from no known client).
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _translate(exc: BaseException, where: str, *, in_body: bool = False) -> httpx.TransportError:
+    """aiohttp's exception as httpx's, in words that are safe to show."""
+    match exc:
+        case aiohttp.ConnectionTimeoutError():
+            return httpx.ConnectTimeout(f"no connection to {where} in time")
+        case TimeoutError():
+            what = "the next bytes" if in_body else "an answer"
+            return httpx.ReadTimeout(f"{where} did not send {what} in time")
+        case aiohttp.ClientHttpProxyError():
+            return httpx.ProxyError(f"the outbound proxy refused to connect to {where}: status {exc.status}")
+        case aiohttp.ClientProxyConnectionError():
+            return httpx.ProxyError(f"no connection to the outbound proxy for {where}: {_reason(exc)}")
+        case aiohttp.ClientConnectorDNSError():
+            return httpx.ConnectError(f"the name of {where} can't be resolved: {_reason(exc)}")
+        case aiohttp.ClientConnectorCertificateError():
+            return httpx.ConnectError(f"the certificate of {where} is not valid: {exc.certificate_error}")
+        case aiohttp.ClientConnectorSSLError():
+            return httpx.ConnectError(f"no TLS connection to {where}: {_reason(exc)}")
+        case aiohttp.ClientConnectorError():
+            return httpx.ConnectError(f"no connection to {where}: {_reason(exc)}")
+        case aiohttp.ServerDisconnectedError():
+            return httpx.RemoteProtocolError(f"{where} closed the connection without answering")
+        case aiohttp.ClientPayloadError():
+            return httpx.RemoteProtocolError(f"{where} ended its answer too early")
+        case aiohttp.ClientResponseError():
+            return httpx.RemoteProtocolError(f"{where} did not answer in valid HTTP")
+        case ValueError():
+            return httpx.LocalProtocolError(f"the request for {where} can't be sent: {type(exc).__name__}")
+        case _:
+            reason = getattr(exc, "strerror", None) or type(exc).__name__
+            return httpx.ReadError(f"the connection to {where} broke: {reason}")
+
+
+def _reason(exc: aiohttp.ClientConnectorError) -> str:
+    return exc.strerror or str(exc.os_error) or type(exc.os_error).__name__
