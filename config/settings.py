@@ -37,40 +37,51 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    upstream: BaseUrl = Field("https://api.openai.com/v1", description="base URL of the API that requests are sent to")
-    host: Host = Field("127.0.0.1", description="address that the proxy listens on")
-    port: Port = Field(8787, description="port of the proxy; 0 takes a free one")
-    admin_host: Host = Field("127.0.0.1", description="address that the admin server (/metrics) listens on")
-    admin_port: Port = Field(8788, description="port of the admin server; 0 takes a free one")
-    admin_token: SecretOrNone = Field(None, description="bearer token that the admin server asks for")
+    upstream: BaseUrl = Field(
+        default="https://api.openai.com/v1", description="base URL of the API that requests are sent to"
+    )
+    host: Host = Field(default="127.0.0.1", description="address that the proxy listens on")
+    port: Port = Field(default=8787, description="port of the proxy; 0 takes a free one")
+    admin_host: Host = Field(default="127.0.0.1", description="address that the admin server (/metrics) listens on")
+    admin_port: Port = Field(default=8788, description="port of the admin server; 0 takes a free one")
+    admin_token: SecretOrNone = Field(default=None, description="bearer token that the admin server asks for")
 
     stream_verdict: Annotated[Literal["chunk", "off"], Word] = Field(
-        "chunk", description="whether a stream's finish chunk carries the verdict (chunk) or passes untouched (off)"
+        default="chunk",
+        description="whether a stream's finish chunk carries the verdict (chunk) or passes untouched (off)",
     )
-    verdict_ttl: Seconds = Field(600.0, description="how long a verdict can be looked up under /-/verdicts/ID")
-    verdict_keep: Count = Field(10_000, description="how many verdicts can be looked up; beyond it the oldest go")
-    verdict_log: PathOrNone = Field(None, description="file to which each verdict is appended as a line of JSON")
-    min_confidence: Share = Field(0.5, description="a verdict less sure than this stays an answer")
-    lexicons: Files = Field((), description="own lexicon files, used beside the ones that come with demur")
-    tag_limit: Count = Field(100, description="distinct x-refusal-tag values kept as labels; the rest count as other")
+    verdict_ttl: Seconds = Field(default=600.0, description="how long a verdict can be looked up under /-/verdicts/ID")
+    verdict_keep: Count = Field(
+        default=10_000, description="how many verdicts can be looked up; beyond it the oldest go"
+    )
+    verdict_log: PathOrNone = Field(
+        default=None, description="file to which each verdict is appended as a line of JSON"
+    )
+    min_confidence: Share = Field(default=0.5, description="a verdict less sure than this stays an answer")
+    lexicons: Files = Field(default=(), description="own lexicon files, used beside the ones that come with demur")
+    tag_limit: Count = Field(
+        default=100, description="distinct x-refusal-tag values kept as labels; the rest count as other"
+    )
 
-    connect_timeout: Seconds = Field(10.0, description="longest wait for a connection to the upstream")
-    first_byte_timeout: Seconds = Field(600.0, description="longest wait for the upstream's response to begin")
-    idle_timeout: Seconds = Field(300.0, description="longest gap between two pieces of a response")
-    total_timeout: SecondsOrNone = Field(None, description="longest time for a whole exchange")
-    drain_seconds: SecondsOrZero = Field(30.0, description="time that open exchanges get to end at shutdown")
-    max_request_bytes: Size = Field(64 * 2**20, description="largest request body that is passed on")
+    connect_timeout: Seconds = Field(default=10.0, description="longest wait for a connection to the upstream")
+    first_byte_timeout: Seconds = Field(default=600.0, description="longest wait for the upstream's response to begin")
+    idle_timeout: Seconds = Field(default=300.0, description="longest gap between two pieces of a response")
+    total_timeout: SecondsOrNone = Field(default=None, description="longest time for a whole exchange")
+    drain_seconds: SecondsOrZero = Field(default=30.0, description="time that open exchanges get to end at shutdown")
+    max_request_bytes: Size = Field(default=64 * 2**20, description="largest request body that is passed on")
     inspect_bytes: Size = Field(
-        2 * 2**20, description="response text judged per exchange; what exceeds it passes unjudged"
+        default=2 * 2**20, description="response text judged per exchange; what exceeds it passes unjudged"
     )
     ca_file: FileOrNone = Field(
-        None, description="certificate authorities (PEM) for the upstream instead of the system's"
+        default=None, description="certificate authorities (PEM) for the upstream instead of the system's"
     )
 
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Word] = Field(
-        "info", description="least severity that is written to the program's log"
+        default="info", description="least severity that is written to the program's log"
     )
-    log_format: Annotated[Literal["text", "json"], Word] = Field("text", description="form of the program's log")
+    log_format: Annotated[Literal["text", "json"], Word] = Field(
+        default="text", description="form of the program's log"
+    )
 
     @model_validator(mode="after")
     def _two_listeners(self) -> Settings:

@@ -40,7 +40,7 @@ def test_the_defaults_pass_their_own_validation() -> None:
 
 def test_settings_are_immutable_and_know_no_other_names() -> None:
     with pytest.raises(ValidationError):
-        Settings().port = 1  # type: ignore[misc]
+        Settings().port = 1
     with pytest.raises(ValidationError):
         Settings(prot=1)  # type: ignore[call-arg]
 

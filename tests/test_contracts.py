@@ -18,7 +18,7 @@ ROOMS = ("audit", "classifier", "cli", "config", "proxy")
 
 def lint_imports(tree: Path, *contracts: str) -> subprocess.CompletedProcess[str]:
     """Checks the contracts on the rooms below `tree`/demur."""
-    arguments = ["--config", str(ROOT / "pyproject.toml"), "--no-cache", *(f"--contract={c}" for c in contracts)]
+    arguments = ["--no-cache", *(f"--contract={contract}" for contract in contracts)]
     return subprocess.run(
         [sys.executable, "-c", "from importlinter.cli import lint_imports_command as main; main()", *arguments],
         cwd=tree,
@@ -31,9 +31,10 @@ def lint_imports(tree: Path, *contracts: str) -> subprocess.CompletedProcess[str
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of the rooms that a test may spoil."""
+    """A copy of the rooms, and of the contracts, that a test may spoil."""
     for room in ROOMS:
         shutil.copytree(ROOT / room, tmp_path / "demur" / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 
 
