@@ -218,7 +218,8 @@ async def call_once(port: int, exchange: Exchange) -> tuple[dict[str, str], byte
 def verdict_in(body: bytes) -> dict[str, object] | None:
     """The verdict that a stream's finish chunk carries, None when it carries none."""
     finish = json.loads(body.split(b"\n\n")[-3].removeprefix(b"data: "))
-    return next((value for key, value in finish.items() if "refusal" in key), None)
+    verdict: dict[str, object] | None = finish.get("refusal_verdict")
+    return verdict
 
 
 async def _connect(port: int, exchange: Exchange, tally: Tally, connections: int) -> list[Connection]:

@@ -70,6 +70,7 @@ if __name__ == "__main__":
         http="httptools",
         lifespan="off",
         access_log=False,
+        proxy_headers=False,
         log_level="warning",
         server_header=False,
         date_header=False,

@@ -114,7 +114,8 @@ def classifier_table(report: Mapping[str, Any]) -> str:
     head = ["Classifier, in process", "one shot µs", "µs/1,000 chars", "streamed µs", "÷ one shot"]
     last = (
         f"import demur.classifier: {timings['import']['ms']:.0f} ms; "
-        f"compiling the rules: {timings['rules']['ms']:.0f} ms. Streamed: pieces of 20 characters.\nThe whole run took {report['seconds']:.0f} s."
+        f"compiling the rules: {timings['rules']['ms']:.0f} ms. Streamed: pieces of 20 characters.\n"
+        f"The whole run took {report['seconds']:.0f} s."
     )
     return "\n" + table(head, lines, []) + "\n\n" + last
 
