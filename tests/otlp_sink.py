@@ -26,11 +26,11 @@ class SunkSpan:
 
     @property
     def name(self) -> str:
-        return self.raw.name
+        return str(self.raw.name)
 
     @property
     def kind(self) -> str:
-        return Span.SpanKind.Name(self.raw.kind).removeprefix("SPAN_KIND_")
+        return str(Span.SpanKind.Name(self.raw.kind)).removeprefix("SPAN_KIND_")
 
     @property
     def trace_id(self) -> str:

@@ -16,7 +16,7 @@ def call(
     metrics = Metrics()
     metrics.ended(exchange())
 
-    headers = {} if authorization is None else {"authorization": authorization.encode()}
+    headers = [] if authorization is None else [(b"authorization", authorization.encode())]
 
     async def one() -> httpx.Response:
         transport = httpx.ASGITransport(app=create_admin_app(metrics, token=token))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -12,12 +11,6 @@ from exchanges import TRACE, exchange
 from otlp_sink import OtlpSink
 
 from demur.proxy.telemetry import Telemetry
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [n for n in os.environ if n.startswith("OTEL_")]:
-        monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ from demur.proxy.verdict_log import VerdictLog, VerdictLogError, record
 
 def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def lost(log: VerdictLog, count: int) -> bool:
+    return log.lost == count
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -145,10 +150,10 @@ def test_a_full_disk_is_counted_said_once_and_never_raised(
 
     log = VerdictLog(tmp_path / "v.jsonl")
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
-        patch.setattr(verdict_log.os, "write", full)
+        patch.setattr(os, "write", full)
         for n in range(1, 4):
             log.ended(exchange())
-            wait_for(lambda n=n: log.lost == n)
+            wait_for(partial(lost, log, n))
     log.ended(exchange(id="later"))
     log.close()
     assert [r["id"] for r in read(tmp_path / "v.jsonl")] == ["later"]
@@ -170,7 +175,7 @@ def test_a_torn_line_does_not_swallow_the_next_record(tmp_path: Path, monkeypatc
     path = tmp_path / "v.jsonl"
     log = VerdictLog(path)
     with monkeypatch.context() as patch:
-        patch.setattr(verdict_log.os, "write", half)
+        patch.setattr(os, "write", half)
         log.ended(exchange(id="torn"))
         wait_for(lambda: log.lost == 1)
     log.ended(exchange(id="whole"))
