@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 HERE = Path(__file__).parent
 #: The names of the rows, in their order.
@@ -105,7 +106,7 @@ class Runner:
         self.cores = cores
         self.stack = ExitStack()
 
-    def __enter__(self) -> Runner:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

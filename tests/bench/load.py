@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass
 from time import perf_counter
-from typing import cast
+from typing import Any, cast
 
 import httptools
 from payloads import Exchange
@@ -231,9 +231,9 @@ async def _connect(port: int, exchange: Exchange, tally: Tally, connections: int
     return opened
 
 
-async def _wait(tally: Tally, until: asyncio.Future[None] | asyncio.Task[None] | object) -> None:
+async def _wait(tally: Tally, until: Coroutine[Any, Any, None]) -> None:
     """Waits for `until`, or raises what a connection reported, whichever comes first."""
-    task = asyncio.ensure_future(until)  # type: ignore[arg-type]
+    task = asyncio.ensure_future(until)
     await asyncio.wait({task, tally.fault}, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         task.cancel()

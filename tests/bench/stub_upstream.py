@@ -19,7 +19,6 @@ import uvloop
 from payloads import json_body, stream_events
 
 EXPORTS = ("/v1/traces", "/v1/metrics", "/v1/logs")
-exported = 0
 
 
 def plain(body: bytes, media_type: bytes) -> bytes:
@@ -43,12 +42,13 @@ def answer(url: bytes) -> tuple[tuple[bytes, ...], float]:
 
 
 class Pump:
-    """Writes one event to each running stream per turn of the loop."""
+    """Writes one event to each running stream per turn of the loop; counts the exports that came."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.streams: set[Stub] = set()
         self.scheduled = False
+        self.exports = 0
 
     def add(self, stub: Stub) -> None:
         self.streams.add(stub)
@@ -93,11 +93,10 @@ class Stub(asyncio.Protocol):
     def on_message_complete(self) -> None:
         path = self.url.decode()
         if path in EXPORTS:
-            global exported
-            exported += 1
+            self.pump.exports += 1
             self.transport.write(plain(b"", b"application/x-protobuf"))
         elif path == "/count":
-            self.transport.write(plain(b"%d" % exported, b"text/plain"))
+            self.transport.write(plain(b"%d" % self.pump.exports, b"text/plain"))
         else:
             self.writes, self.pace = answer(self.url)
             self.at = 0

@@ -94,14 +94,12 @@ def memory(proxies: Proxies) -> str:
 def summary(found: Mapping[str, float]) -> str:
     events = {name: found[f"{name}.cpu.bare"] for name in ("stream_16", "stream_128", "paced_128")}
     met = "met" if max(events.values()) <= EVENT_GOAL else "NOT met"
-    lines = [
-        "CPU per stream event, demur (telemetry off) ÷ bare pass-through: "
-        f"{events['stream_16']:.2f} (N=16), {events['stream_128']:.2f} (N=128), {events['paced_128']:.2f} (paced); "
-        f"goal ≤ {EVENT_GOAL}: {met}",
-        "CPU per request, demur (telemetry off) ÷ bare pass-through: "
-        f"{found['json_16.cpu.bare']:.2f} (c=16), {found['json_64.cpu.bare']:.2f} (c=64)",
-    ]
-    return "\n".join(lines)
+    figures = f"{events['stream_16']:.2f} (N=16), {events['stream_128']:.2f} (N=128), {events['paced_128']:.2f} (paced)"
+    requests = f"{found['json_16.cpu.bare']:.2f} (c=16), {found['json_64.cpu.bare']:.2f} (c=64)"
+    return (
+        f"CPU per stream event, demur (telemetry off) ÷ bare pass-through: {figures}; goal ≤ {EVENT_GOAL}: {met}\n"
+        f"CPU per request, demur (telemetry off) ÷ bare pass-through: {requests}"
+    )
 
 
 def classifier_table(report: Mapping[str, Any]) -> str:
