@@ -18,7 +18,7 @@ from demur.classifier.grammar import GrammarError, Pattern, expand
 from demur.classifier.verdict import Label
 
 LANGUAGES = ("en",)
-PLACES = ("first", "opening", "later", "anywhere")
+PLACES = ("start", "first", "opening", "later", "anywhere")
 _RULE_KEYS = {"id", "signal", "weight", "where", "phrases", "unless", "why", "yes", "no"}
 _FILE_KEYS = {"language", "macros", "rule"}
 

@@ -53,12 +53,32 @@ class Evidence:
     sentences: list[tuple[int, int]]
     findings: list[Finding]
     marked: dict[int, set[str]] = field(default_factory=dict)
+    language: str | None = None
+
+    @property
+    def listed(self) -> bool:
+        """Whether the answer holds a list of three or more points, or a block of code."""
+        text, start = self.text, self.voice.start
+        return bool(self.voice.fences) or any(text.count(mark, start) >= 3 for mark in ("\n- ", "\n* ", "\n• ")) or (
+            "\n2." in text and "\n3." in text
+        )
 
     def fired(self, *names: str) -> list[Finding]:
         return [f for f in self.findings if f.fired and f.rule.signal.name in names]
 
-    def weight(self, *names: str) -> float:
-        return max((f.rule.weight for f in self.findings if f.fired and f.rule.signal.name in names), default=0.0)
+    def opening(self, *names: str) -> bool:
+        """Whether one of `names` fired in the head of the text."""
+        return any(f.sentence >= 0 for f in self.fired(*names))
+
+    def matter(self) -> int:
+        """Characters of the answer in sentences that no rule marks."""
+        parts = self.sentences
+        beyond = self.voice.end - parts[-1][1] if parts else 0
+        return beyond + sum(end - start for i, (start, end) in enumerate(parts) if i not in self.marked)
+
+    def alone(self, name: str) -> bool:
+        """Whether the answer is short and has nothing but sentences of signal `name`."""
+        return self.voice.end - self.voice.start < 120 and all(name in self.marked.get(i, ()) for i in range(len(self.sentences)))
 
 
 def gather(ask: Ask, text: str, cleaned: str, hits: Sequence[Hit], rules: Sequence[Rule]) -> Evidence:
@@ -117,6 +137,8 @@ def _why_not(finding: Finding, at: int, evidence: Evidence, voids: set[tuple[str
         return reason
     if rule.where != "anywhere":
         before = substance_before(evidence, sentence) if sentence >= 0 else OPENING_SUBSTANCE + 1
+        if rule.where == "start" and not (0 <= sentence <= 1 and finding.start <= evidence.sentences[sentence][0] + 3):
+            return "does not open the answer"
         if rule.where == "first" and not 0 <= sentence <= 1:
             return "stands after the first two sentences"
         if rule.where == "opening" and not (0 <= sentence <= 1 or before <= OPENING_SUBSTANCE):
