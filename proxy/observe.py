@@ -6,6 +6,7 @@ clients, OpenTelemetry or Prometheus. A sink that raises is logged (once a minut
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -120,10 +121,15 @@ class Store(Protocol):
 
 
 class Observers:
-    """Everybody who is told of exchanges, behind one object. `in_flight`: exchanges begun and not yet ended."""
+    """Everybody who is told of exchanges, behind one object.
+
+    `in_flight` counts the exchanges begun and not yet ended, `idle` is set while there is none.
+    """
 
     def __init__(self, sinks: Sequence[Sink] = (), *, store: Store | None = None, tracer: Tracer | None = None) -> None:
         self.in_flight = 0
+        self.idle = asyncio.Event()
+        self.idle.set()
         self.tracer = tracer
         self._sinks = tuple(sinks)
         self._store = store
@@ -131,6 +137,7 @@ class Observers:
 
     def began(self) -> None:
         self.in_flight += 1
+        self.idle.clear()
 
     def pending(self, id: str) -> None:
         """A verdict is to come under this id."""
@@ -150,6 +157,8 @@ class Observers:
             self.attempt("telemetry", partial(spans.end, exchange))
         for sink in self._sinks:
             self.attempt(type(sink).__name__, partial(sink.ended, exchange))
+        if not self.in_flight:
+            self.idle.set()
 
     def attempt(self, who: str, call: Callable[[], T]) -> T | None:
         """What `call` returns; None if it fails, which is logged and goes no further."""

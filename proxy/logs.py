@@ -1,0 +1,38 @@
+"""The program's log, on standard error: lines of text, or one JSON object a line. No keys, queries or texts in it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import msgspec
+
+_TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+#: How uvicorn comments on an answer that we broke off on purpose; the relay has said why.
+_BROKEN_OFF = "ASGI callable returned without completing response."
+
+
+class JsonFormatter(logging.Formatter):
+    """`{"time", "level", "logger", "message"}` and, for a fault, `"exception"` with its traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode("utf-8")
+
+
+def configure(level: str, form: str) -> None:
+    """Sets up logging for the whole process, by the settings `log_level` and `log_format`."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(_TEXT))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("demur").setLevel(level.upper())
+    server = logging.getLogger("uvicorn.error")
+    server.setLevel(logging.ERROR)  # starts, stops and malformed requests of strangers are no news
+    server.addFilter(lambda record: record.getMessage() != _BROKEN_OFF)
