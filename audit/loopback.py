@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 import uvicorn
-from starlette.types import ASGIApp
 
 
 class _Server(uvicorn.Server):
@@ -21,7 +20,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def listening(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+async def listening(app: Callable[..., Awaitable[None]], host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
     """Serves `app` while the block runs; gives its base address, such as `http://127.0.0.1:40123` (port 0: a free one).
 
     Raises OSError when the port is taken. At the end open responses get a second to finish.

@@ -70,8 +70,9 @@ def _recorded(obj: object) -> Recorded | None:
     raw, status = _raw(obj), obj.get("status") if isinstance(obj, dict) else None
     if trace.problem == "unparsed" and raw is None:
         return None
-    usable = isinstance(status, int) and not isinstance(status, bool) and 200 <= status <= 599
-    return Recorded(trace, raw, status if usable else 500 if _is_error(raw) else 200)
+    if not isinstance(status, int) or not 200 <= status <= 599:
+        status = 500 if _is_error(raw) else 200
+    return Recorded(trace, raw, status)
 
 
 def _raw(obj: object) -> dict[str, Any] | str | None:

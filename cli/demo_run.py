@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from demur.audit.loopback import listening
@@ -101,20 +102,24 @@ async def _look_up(client: httpx.AsyncClient, id: str) -> dict[str, Any]:
 
 def _show(console: Console, number: int, call: Call, reply: Reply) -> None:
     verdict = reply.verdict
-    console.print(Text(f"{number}  {call.title}", style="bold"))
-    console.print(Text(f"   asked: {call.prompt}", style="dim"))
     label, confidence = verdict["label"], verdict["confidence"]
-    console.print(Text.assemble("   verdict: ", (str(label), STYLES.get(label, "")), f"  confidence {confidence:.2f}"))
+    console.print(Text(f"{number}  {call.title}", style="bold"))
+    _print(console, Text(f"asked: {call.prompt}", style="dim"))
+    _print(console, Text.assemble("verdict: ", (str(label), STYLES.get(label, "")), f"  confidence {confidence:.2f}"))
     console.print()
     show_marked(console, reply.text, [(s["start"], s["end"]) for signal in verdict["signals"] for s in signal["spans"]])
     for signal in verdict["signals"]:
         fact = f" [{signal['field']}]" if "field" in signal else ""
-        console.print(Text(f"   {signal['name']}: {signal['why']}{fact}"))
+        _print(console, Text(f"{signal['name']}: {signal['why']}{fact}"))
     for name, value in reply.headers.items():
-        console.print(Text(f"   {name}: {value}", style="cyan"), soft_wrap=True)
+        _print(console, Text(f"{name}: {value}", style="cyan"))
     if reply.key is not None:
-        console.print(Text(f'   "refusal_verdict": {json.dumps(reply.key)}', style="cyan"), soft_wrap=True)
+        _print(console, Text(f'"refusal_verdict": {json.dumps(reply.key)}', style="cyan"))
     console.print()
+
+
+def _print(console: Console, text: Text) -> None:
+    console.print(Padding(text, (0, 0, 0, 2)))
 
 
 def _wrong(call: Call, reply: Reply) -> list[str]:
@@ -142,7 +147,7 @@ def _show_span(console: Console, exported: str, expected: int) -> list[str]:
     if shown is not None:
         console.print(Text(f"The span of a disguised refusal, as OpenTelemetry gets it: {shown['name']}", style="bold"))
         for name, value in sorted(shown["attributes"].items()):
-            console.print(Text(f"   {name} = {json.dumps(value)}", style="cyan"), soft_wrap=True)
+            _print(console, Text(f"{name} = {json.dumps(value)}", style="cyan"))
         console.print()
     return [] if len(judged) == expected and shown else [f"{len(judged)} of {expected} spans carry a verdict"]
 

@@ -9,7 +9,7 @@ import io
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -124,7 +124,8 @@ def _marked_lines(console: Console, text: Text) -> Iterator[Text]:
     """The text wrapped and indented; without colour, a line of ^ below every line that holds evidence."""
     plain = console.color_system is None or console.no_color or console.is_dumb_terminal
     for line in text.wrap(console, max(console.width - 2, 20)):
-        yield Text.assemble("  ", line)
+        line.rstrip()
+        yield Text.assemble("  " if line else "", line)
         marked = {i for span in line.spans for i in range(span.start, span.end)}
         if plain and marked:
             marks = "".join((" ^"[i in marked]) * cell_len(char) for i, char in enumerate(line.plain))
@@ -190,7 +191,7 @@ def _counts(verdicts: Sequence[Verdict]) -> Text:
     return Text(text)
 
 
-def _listed(counts: Counter[str]) -> str:
+def _listed(counts: Counter[Any]) -> str:
     return f" ({', '.join(f'{count} {name}' for name, count in counts.most_common())})" if counts else ""
 
 

@@ -111,7 +111,8 @@ def decode(data: bytes | str) -> object:
 
 
 def _batches(stream: BinaryIO, name: str) -> Iterator[list[Item]]:
-    number, parts, size = 0, [], 0
+    parts: list[bytes] = []
+    number = size = 0
     read = getattr(stream, "read1", stream.read)  # read1 returns what is there: a live pipe is answered line by line
     while chunk := read(_CHUNK):
         *ended, rest = chunk.split(b"\n")
