@@ -1,26 +1,23 @@
-"""Stream assembly: events → text deltas by choice, and in the end the trace. For every API that streams."""
+"""Stream assembly: events → text by choice as it arrives, and in the end the trace. For every API that streams."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import msgspec
 
 from demur.classifier import fields
+from demur.classifier.bodies import read_event
 from demur.classifier.draft import Draft
-from demur.classifier.shapes import read_into
-from demur.classifier.shapes_openai import read_completion, read_response_event
-from demur.classifier.shapes_others import read_anthropic_event
-from demur.classifier.sse import Event, SSEReader
+from demur.classifier.shapes_openai import read_completion
+from demur.classifier.sse import Event
 from demur.classifier.trace import Ask, Trace
 
 #: Text kept for judging, in characters over all choices of one exchange.
 INSPECT_CHARS = 2 * 1024 * 1024
 
-_ANTHROPIC = frozenset(
-    ("message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop", "ping")
-)
+_COMPLETIONS = frozenset({"openai.chat", "openai.completions"})
 
 
 class _Delta(TypedDict, total=False):
@@ -37,17 +34,23 @@ class _Choice(TypedDict, total=False):
     delta: _Delta | None
     text: str | None
     finish_reason: str | None
+    content_filter_results: Any
     error: Any
 
 
 class _Chunk(TypedDict, total=False):
-    """What is read of a chat chunk; a typed decode skips the rest (logprobs, reasoning, fingerprints) without making objects of it."""
+    """What is read of a chat chunk: a typed decode makes no objects of the rest (logprobs, reasoning, fingerprints).
 
-    choices: list[_Choice]
-    id: str
-    model: str
+    Whatever does not fit these types is decoded again, without types.
+    """
+
+    choices: list[_Choice] | None
+    id: str | None
+    model: str | None
     usage: Any
+    prompt_filter_results: Any
     error: Any
+    base_resp: Any
 
 
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
@@ -56,89 +59,74 @@ _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 class StreamAnswer:
     """Feed it the events of one response stream, in order.
 
-    `api` (None: told by the events themselves) is what the request path said, `status` the HTTP status. At most
-    `inspect_chars` characters are kept over all choices: a choice beyond that is truncated, its `inspected` below 1.
-    `newly_finished` holds the indexes of the choices that got their finish reason in the event fed last. `done` tells that
-    the API's end marker was seen.
+    `api` is what the request path said (None: the events tell), `status` the HTTP status. At most `inspect_chars`
+    characters are kept over all choices; a choice beyond that is truncated and its `inspected` below 1.
+
+    `newly_finished`: the choices that got their finish reason in the event fed last ("" and null are none).
     """
 
-    def __init__(self, ask: Ask, api: str | None = None, *, status: int = 200, inspect_chars: int = INSPECT_CHARS) -> None:
+    def __init__(
+        self, ask: Ask, api: str | None = None, *, status: int = 200, inspect_chars: int = INSPECT_CHARS
+    ) -> None:
         self.ask = ask
         self.newly_finished: tuple[int, ...] = ()
         self._api = api
         self._status = status
         self._draft = Draft(inspect_chars)
-        self._chat = api in ("openai.chat", "openai.completions")
+        self._completions = api in _COMPLETIONS and status < 400
 
     @property
     def done(self) -> bool:
+        """Whether the API's end marker was seen: `[DONE]`, `message_stop`, `response.completed`, …"""
         return self._draft.done
 
     def feed(self, event: Event) -> Sequence[tuple[int, str]]:
-        """The text that this event adds, by choice index. Thinking and refusal fields are not text. Never raises."""
+        """The text that this event adds, by choice index; thinking and refusal fields are not text. Never raises."""
         draft = self._draft
         draft.deltas = []
         draft.finished = []
-        self._read(event, draft)
+        if not (self._completions and self._read_chunk(event.data, draft)):
+            self._read_any(event, draft)
         self.newly_finished = tuple(draft.finished)
         return draft.deltas
 
     def trace(self, *, cut: bool = False) -> Trace:
-        """What arrived so far, as a trace. `cut`: the stream did not end in an orderly way."""
+        """What arrived so far. `cut`: the stream did not end in an orderly way."""
         draft = self._draft
         if self._status >= 400 and not draft.readable:
             draft.fail({}, f"HTTP {self._status}")
         draft.api = draft.api or self._api
         return draft.trace(self.ask, stream=True, cut=cut)
 
-    def _read(self, event: Event, draft: Draft) -> None:
-        data = event.data
+    def _read_chunk(self, data: bytes, draft: Draft) -> bool:
+        """The fast way, for a chunk of a completion; False when it is something else."""
+        try:
+            chunk = _decode_chunk(data)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return False
+        if "choices" not in chunk or chunk.get("error") or chunk.get("base_resp"):
+            return False
+        if "prompt_filter_results" in chunk:  # Azure
+            draft.meta["prompt_filter_results"] = chunk["prompt_filter_results"]
+        read_completion(cast(dict[str, Any], chunk), draft)
+        return True
+
+    def _read_any(self, event: Event, draft: Draft) -> None:
         if event.skipped:
             draft.lose(event.skipped)
             return
-        if self._chat:
-            try:
-                chunk = _decode_chunk(data)
-            except (msgspec.MsgspecError, ValueError, RecursionError):
-                pass  # [DONE], or a shape with surprises
-            else:
-                if "choices" in chunk and "error" not in chunk:
-                    read_completion(chunk, draft)  # type: ignore[arg-type]
-                    return
-        if not data.strip():
-            return
-        if data.strip() == b"[DONE]":
+        data = event.data.strip()
+        if data == b"[DONE]":
             draft.done = True
+            return
+        if not data:
             return
         try:
             obj = fields.decode(data)
         except ValueError:
             obj = None
-        if not isinstance(obj, dict):
-            draft.unread += 1
-            return
-        kind = obj.get("type")
-        if isinstance(kind, str) and kind.startswith("response."):
-            draft.api = "openai.responses"
-            read_response_event(obj, kind.removeprefix("response."), draft)
-        elif isinstance(kind, str) and kind in _ANTHROPIC:
-            draft.api = "anthropic.messages"
-            read_anthropic_event(obj, kind, draft)
+        if isinstance(obj, dict):
+            read_event(obj, event.name, draft, self._status)
+            self._completions = draft.api in _COMPLETIONS and self._status < 400
         else:
-            if event.name == "error" and "error" not in obj:
-                obj = {"error": obj}
-            before = draft.readable
-            draft.readable = False
-            read_into(obj, draft, self._status)
-            draft.unread += not draft.readable
-            draft.readable = draft.readable or before
-            self._chat = draft.api in ("openai.chat", "openai.completions")
-
-
-def read_stream(text: str, ask: Ask, status: int = 200) -> Trace:
-    """The saved text of a whole stream as a trace."""
-    answer = StreamAnswer(ask, status=status)
-    reader = SSEReader()
-    for event in reader.feed(text.encode("utf-8", "replace")) + reader.close():
-        answer.feed(event)
-    return answer.trace()
+            draft.unread += 1

@@ -40,7 +40,13 @@ _HOSTS: tuple[tuple[str, str], ...] = (
     ("perplexity.ai", "perplexity"),
     ("ml.cloud.ibm.com", "ibm.watsonx.ai"),
 )
-_OWNERS = {"openai": "openai", "anthropic": "anthropic", "gemini": "gcp.gemini", "bedrock": "aws.bedrock", "ollama": "ollama"}
+_OWNERS = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "gemini": "gcp.gemini",
+    "bedrock": "aws.bedrock",
+    "ollama": "ollama",
+}
 
 
 def api_of_path(path: str) -> str | None:

@@ -1,7 +1,7 @@
-"""Structured facts: which words of which vendor say "the provider or the model refused", and which only "it got too long".
+"""Structured facts: which words of which vendor say that it refused, and which that the text stops short.
 
-Tables, one row a word, the vendor beside it. A reason is matched without regard to case and kept verbatim.
-Any error that no row names is just an error.
+Tables, one row a word, the vendor beside it; to know one more word, add a row. Words are matched without regard to case
+and handed on verbatim. An error that no row names is just an error.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from typing import Any
 
 from demur.classifier import fields
 
-#: finish_reason, stop_reason, finishReason, stopReason, done_reason, incomplete_details.reason, blockReason.
-_STOPS: dict[str, str] = {
-    "content_filter": "OpenAI, Azure, Mistral, DeepSeek and most gateways",
+#: Stop reasons that are a "no": finish_reason, stop_reason, finishReason, stopReason, incomplete_details.reason.
+STOPS: dict[str, str] = {
+    "content_filter": "OpenAI, Azure, Mistral, DeepSeek, Moonshot and most gateways",
+    "content_filtered": "Bedrock Converse",
+    "guardrail_intervened": "Bedrock Converse",
     "refusal": "Anthropic",
     "sensitive": "Zhipu, Z.AI, Tencent Hunyuan",
     "safety": "Gemini",
@@ -24,54 +26,108 @@ _STOPS: dict[str, str] = {
     "image_prohibited_content": "Gemini",
     "image_recitation": "Gemini",
     "model_armor": "Vertex AI",
-    "jailbreak": "Vertex AI",
-    "guardrail_intervened": "Bedrock",
-    "content_filtered": "Bedrock",
     "error_toxic": "Cohere",
 }
 
-_LENGTHS: dict[str, str] = {
+#: Stop reasons that only say that the text ends early.
+SHORT: dict[str, str] = {
     "length": "OpenAI, Ollama and most others",
-    "max_tokens": "Anthropic, Gemini, Bedrock, Cohere",
+    "max_tokens": "Anthropic, Gemini, Bedrock, Cohere, watsonx",
     "max_output_tokens": "OpenAI Responses",
     "model_context_window_exceeded": "Anthropic, Bedrock",
     "model_length": "Mistral",
+    "token_limit": "watsonx",
+    "time_limit": "watsonx",
+    "error_limit": "Cohere",
+    "insufficient_system_resource": "DeepSeek",
+    "network_error": "Zhipu",
+    "pause_turn": "Anthropic",
+    "abort": "vLLM",
+    "error": "OpenRouter, Mistral",
 }
 
-#: Codes and types of error bodies.
-_ERRORS: dict[str, str] = {
-    "content_filter": "Azure, Moonshot",
-    "responsibleaipolicyviolation": "Azure",
-    "invalid_prompt": "OpenAI reasoning models",
-    "content_policy_violation": "OpenAI images, LiteLLM",
+#: Codes and types in error bodies that are a "no".
+CODES: dict[str, str] = {
+    "content_filter": "Azure; Moonshot, as type",
+    "responsibleaipolicyviolation": "Azure, inner error",
+    "invalid_prompt": "OpenAI, reasoning models",
+    "content_policy_violation": "OpenAI, OpenRouter, LiteLLM",
+    "image_content_policy_violation": "OpenAI",
+    "misalignment_policy_violation": "OpenAI",
     "cyber_policy": "OpenAI",
+    "bio_policy": "OpenAI",
+    "moderation_blocked": "OpenAI, images",
     "data_inspection_failed": "DashScope",
     "datainspectionfailed": "DashScope",
+    "censorship_blocked": "StepFun",
+    "sensitivecontentdetected": "Volcengine Ark",
+    "contentriskblocked": "Volcengine Ark",
     "1301": "Zhipu, Z.AI",
+    "10013": "iFlytek Spark, input",
+    "10014": "iFlytek Spark, output",
+    "10019": "iFlytek Spark, conversation",
+    "2016": "Cloudflare AI Gateway, prompt",
+    "2017": "Cloudflare AI Gateway, response",
+    "hooks_failed": "Portkey, guardrails",
+}
+
+#: Ends of code families: InputTextSensitiveContentDetected, OutputImageRiskDetection, …
+CODE_ENDS: dict[str, str] = {
+    "sensitivecontentdetected": "Volcengine Ark",
+    "riskdetection": "Volcengine Ark",
+}
+
+#: What some say in the message only, under a code that tells nothing.
+MESSAGES: dict[str, str] = {
+    "content exists risk": "DeepSeek",
+    "content violates usage guidelines": "xAI",
+    "output blocked by content filtering policy": "Anthropic",
+    "blocked due to security configurations": "Cloudflare AI Gateway",
+    "new_sensitive": "MiniMax (1026 input, 1027 output)",
+    "contentpolicyviolationerror": "LiteLLM",
 }
 
 
 def is_block(reason: str | None) -> bool:
     """Whether a stop reason is the provider's or the model's own "no"."""
-    return reason is not None and reason.lower() in _STOPS
+    # Gemini's OpenAI-compatible endpoint adds its own word: "content_filter: SAFETY".
+    return reason is not None and reason.lower().partition(":")[0] in STOPS
 
 
-def is_length(reason: str | None) -> bool:
-    """Whether a stop reason says that the text ends early for its length alone."""
-    return reason is not None and reason.lower() in _LENGTHS
+def is_short(reason: str | None) -> bool:
+    """Whether a stop reason says, without a "no", that the text ends early."""
+    return reason is not None and reason.lower() in SHORT
 
 
 def error_block(error: dict[str, Any]) -> str | None:
-    """The raw code of an error object when it is a policy block, None for any other error."""
-    inner = fields.mapping(error.get("innererror")) or fields.mapping(error.get("inner_error"))
-    for source in (error, inner):
-        for key in ("code", "type", "status"):
-            word = fields.name(source.get(key))
-            if word and word.lower() in _ERRORS:
+    """The raw code of an error object that is a policy block (or the words of its message that tell), else None."""
+    for source in (error, _inner(error)):
+        for word in _words(source):
+            # Volcengine refines a code after a dot: SensitiveContentDetected.SevereViolation.
+            code = word.lower().partition(".")[0]
+            if code in CODES or code.endswith(tuple(CODE_ENDS)):
                 return word
+    metadata = fields.mapping(error.get("metadata"))  # OpenRouter's moderation has no code of its own
+    if metadata.get("reasons") and "flagged_input" in metadata:
+        return ", ".join(filter(None, map(fields.string, fields.sequence(metadata["reasons"])))) or "flagged"
+    message = fields.string(error.get("message")) or fields.string(error.get("msg"))
+    folded = message.lower()
+    for words in MESSAGES:
+        at = folded.find(words)
+        if at >= 0 and len(folded) == len(message):
+            return message[at : at + len(words)]
     return None
 
 
 def error_code(error: dict[str, Any]) -> str:
-    """The short code of an error, for `why`. Never its message: that may quote the prompt or a key."""
-    return next((word[:80] for key in ("code", "type", "status") if (word := fields.name(error.get(key)))), "")
+    """The short code of an error, "" when it has none. Never its message: that may quote the prompt or a key."""
+    words = _words(error)
+    return next((word for word in words if not word.isdigit()), words[0] if words else "")[:80]
+
+
+def _words(error: dict[str, Any]) -> list[str]:
+    return [word for key in ("code", "type", "status") if (word := fields.name(error.get(key)))]
+
+
+def _inner(error: dict[str, Any]) -> dict[str, Any]:
+    return next((inner for key in ("innererror", "inner_error") if (inner := fields.mapping(error.get(key)))), {})

@@ -1,7 +1,7 @@
-"""One response while it is being read, from a whole body or from a stream: the readers of every API write into it.
+"""One response while it is being read: the readers of every API write into a draft, and the draft makes the trace.
 
-Bodies and streams go through the same readers into the same draft, so that both give the same trace. A draft keeps at most
-`limit` characters over all choices (text, refusals, tool arguments); what comes later is counted, not kept.
+Whole bodies and stream events go through the same readers into the same draft, so that both give the same trace.
+A draft keeps at most `limit` characters over all choices (text, refusals, tool calls); later ones are only counted.
 """
 
 from __future__ import annotations
@@ -11,58 +11,71 @@ from typing import Any
 from demur.classifier import blocks, fields
 from demur.classifier.trace import Ask, Choice, ToolCall, Trace, Usage
 
-#: No API returns more (OpenAI: n ≤ 128, 128 parallel tool calls); bounds what a hostile stream can make us keep.
-MAX_CHOICES = 256
-MAX_CALLS = 256
+#: No API returns more (OpenAI: n and parallel tool calls up to 128); bounds what a hostile stream can make us keep.
+MAX_CHOICES = MAX_CALLS = 256
 
-_USAGE: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = (
-    ("input_tokens", (("prompt_tokens",), ("input_tokens",), ("promptTokenCount",), ("inputTokens",), ("prompt_eval_count",))),
-    ("output_tokens", (("completion_tokens",), ("output_tokens",), ("candidatesTokenCount",), ("outputTokens",), ("eval_count",))),
-    (
-        "cached_tokens",
-        (
-            ("prompt_tokens_details", "cached_tokens"),
-            ("input_tokens_details", "cached_tokens"),
-            ("cache_read_input_tokens",),
-            ("cachedContentTokenCount",),
-            ("cacheReadInputTokens",),
-        ),
+#: Where vendors put their token counts: a key, or a key within a key.
+_USAGE: dict[str, tuple[tuple[str, ...], ...]] = {
+    "input_tokens": (
+        ("prompt_tokens",),
+        ("input_tokens",),
+        ("promptTokenCount",),
+        ("inputTokens",),
+        ("prompt_eval_count",),
     ),
-    (
-        "reasoning_tokens",
-        (
-            ("completion_tokens_details", "reasoning_tokens"),
-            ("output_tokens_details", "reasoning_tokens"),
-            ("thoughtsTokenCount",),
-        ),
+    "output_tokens": (
+        ("completion_tokens",),
+        ("output_tokens",),
+        ("candidatesTokenCount",),
+        ("outputTokens",),
+        ("eval_count",),
     ),
-)
+    "cached_tokens": (
+        ("prompt_tokens_details", "cached_tokens"),
+        ("input_tokens_details", "cached_tokens"),
+        ("cache_read_input_tokens",),
+        ("cachedContentTokenCount",),
+        ("cacheReadInputTokens",),
+    ),
+    "reasoning_tokens": (
+        ("completion_tokens_details", "reasoning_tokens"),
+        ("output_tokens_details", "reasoning_tokens"),
+        ("thoughtsTokenCount",),
+    ),
+}
 
 
-class _Open:
-    """A choice under construction."""
+class OpenChoice:
+    """A choice under construction. `total` counts the characters that came, `kept` those that were kept."""
 
     __slots__ = ("blocked_by", "calls", "finish_reason", "kept", "refusal", "text", "total", "truncated")
 
     def __init__(self) -> None:
         self.text: list[str] = []
         self.refusal: list[str] = []
-        self.calls: dict[object, list[str]] = {}  # slot → name, pieces of the arguments
-        self.kept = self.total = 0
+        self.calls: dict[object, list[str]] = {}  # slot → name, then pieces of the arguments
+        self.kept = 0
+        self.total = 0
         self.finish_reason: str | None = None
         self.blocked_by: str | None = None
         self.truncated = False
 
     @property
-    def empty(self) -> bool:
+    def silent(self) -> bool:
+        """Nothing was said yet."""
         return not (self.text or self.refusal or self.calls)
 
 
 class Draft:
-    """`deltas` and `finished` collect what was said, and which choices got their finish reason, since they were last emptied."""
+    """What was read of one response so far.
+
+    `deltas` and `finished` collect what was said and which choices got their finish reason, until someone empties them.
+    `readable` tells that something of a known shape was seen, `unread` counts what was not. A choice must be opened
+    before anything is said of it; beyond MAX_CHOICES none opens, and what is said of it is dropped.
+    """
 
     def __init__(self, limit: int | None = None) -> None:
-        self.choices: dict[int, _Open] = {}
+        self.choices: dict[int, OpenChoice] = {}
         self.deltas: list[tuple[int, str]] = []
         self.finished: list[int] = []
         self.api: str | None = None
@@ -71,36 +84,34 @@ class Draft:
         self.usage: dict[str, int] = {}
         self.meta: dict[str, Any] = {}
         self.done = False  # the API's end marker was seen
-        self.heard: set[object] = set()  # places of a stream that spoke already, for events that repeat them
-        self.readable = False  # something of a known shape was seen
-        self.unread = 0  # things of no known shape
+        self.readable = False
+        self.unread = 0
+        self.heard: set[object] = set()  # places of a stream that spoke already; some events only repeat them
         self._room = limit
         self._error: str | None = None
         self._blocked: str | None = None
 
-    def open(self, index: int) -> _Open | None:
-        """The choice of that index; None beyond the number that is kept."""
-        choice = self.choices.get(index)
-        if choice is None and len(self.choices) < MAX_CHOICES:
-            choice = self.choices[index] = _Open()
-        return choice
+    def open(self, index: int) -> None:
+        """There is a choice of that index."""
+        if index not in self.choices and len(self.choices) < MAX_CHOICES:
+            self.choices[index] = OpenChoice()
 
     def say(self, index: int, text: str) -> None:
         """The answer goes on with `text`."""
-        choice = self.open(index)
+        choice = self.choices.get(index)
         if choice is not None and (text := self._fit(choice, text)):
             choice.text.append(text)
             self.deltas.append((index, text))
 
     def refuse(self, index: int, text: str) -> None:
         """The API's own refusal field goes on with `text`."""
-        choice = self.open(index)
+        choice = self.choices.get(index)
         if choice is not None and (text := self._fit(choice, text)):
             choice.refusal.append(text)
 
     def call(self, index: int, slot: object, name: str, arguments: str) -> None:
-        """The tool call in `slot` gets its name, goes on with `arguments`, or both."""
-        choice = self.open(index)
+        """The tool call in `slot` gets its name, or goes on with `arguments`, or both."""
+        choice = self.choices.get(index)
         if choice is None:
             return
         call = choice.calls.get(slot)
@@ -114,85 +125,83 @@ class Draft:
         if arguments := self._fit(choice, arguments):
             call.append(arguments)
 
+    def next_slot(self, index: int) -> int:
+        """A slot for a tool call that comes whole and without a number."""
+        choice = self.choices.get(index)
+        return len(choice.calls) if choice else 0
+
     def end(self, index: int, reason: str) -> None:
-        """The choice's finish reason; a block that comes after another reason still counts."""
-        choice = self.open(index)
+        """The choice's finish reason: the first one, unless a later one is a block."""
+        choice = self.choices.get(index)
         if choice is None:
             return
         if choice.finish_reason is None:
-            self.finished.append(index)
             choice.finish_reason = reason
+            self.finished.append(index)
         elif blocks.is_block(reason):
             choice.finish_reason = reason
 
     def block(self, index: int, reason: str) -> None:
-        """A structured fact other than a finish reason says that this choice was refused."""
-        choice = self.open(index)
+        """A structured fact besides the finish reason says that this choice was refused."""
+        choice = self.choices.get(index)
         if choice is not None:
             choice.blocked_by = reason
 
     def cut(self, index: int) -> None:
         """The choice stops short."""
-        choice = self.open(index)
+        choice = self.choices.get(index)
         if choice is not None:
             choice.truncated = True
 
-    def calls_of(self, index: int) -> int:
-        """How many tool calls the choice has."""
-        choice = self.choices.get(index)
-        return len(choice.calls) if choice else 0
-
-    def silent(self, index: int) -> bool:
-        """Whether the choice has said nothing yet."""
-        choice = self.choices.get(index)
-        return choice is None or choice.empty
-
-    def fail(self, error: dict[str, Any], what: str = "") -> None:
-        """An error object: a policy block if a row of `blocks` says so, else just an error. `what` tells where (an HTTP status)."""
+    def fail(self, error: dict[str, Any], where: str = "") -> None:
+        """An error object: a policy block if a row of `blocks` says so, else just an error. `where`: an HTTP status."""
         self.readable = True
         self._blocked = self._blocked or blocks.error_block(error)
-        if self._error is None:
-            self._error = ": ".join(filter(None, (what, blocks.error_code(error)))) or "error"
+        self._error = self._error or ": ".join(filter(None, (where, blocks.error_code(error)))) or "error"
 
     def lose(self, size: int) -> None:
-        """`size` bytes of the stream could not be kept: every choice that is still open stops short."""
-        for choice in self.choices.values() if self.choices else filter(None, (self.open(0),)):
+        """`size` bytes could not be read: every choice that is still open stops short."""
+        self.readable = True
+        if not self.choices:
+            self.open(0)
+        for choice in self.choices.values():
             if choice.finish_reason is None:
                 choice.total += size
                 choice.truncated = True
 
+    def silent(self, index: int) -> bool:
+        """Whether nothing was said for this choice yet."""
+        choice = self.choices.get(index)
+        return choice is None or choice.silent
+
     def count(self, usage: dict[str, Any]) -> None:
-        """Token counts as any vendor spells them; later ones replace earlier ones."""
-        for name, paths in _USAGE:
+        """Token counts, as any vendor spells them; later ones replace earlier ones."""
+        for name, paths in _USAGE.items():
             for path in paths:
-                value: Any = usage
+                value: object = usage
                 for key in path:
                     value = fields.mapping(value).get(key)
                 number = fields.count(value)
                 if number is not None:
                     self.usage[name] = number
+                    break
 
     def trace(self, ask: Ask, *, stream: bool = False, cut: bool = False) -> Trace:
-        """What was read so far. In a stream a choice without finish reason stops short; `cut`: the end was not orderly."""
-        if self._blocked is not None:
-            for index in [i for i, c in self.choices.items() if c.finish_reason is None] or ([] if self.choices else [0]):
-                self.block(index, self._blocked)
+        """What was read so far. In a stream a choice without finish reason stops short; `cut`: its end was abnormal."""
         failed = self._error is not None and self._blocked is None
+        if self._blocked is not None and not self.choices:
+            self.open(0)
         problem, why = None, ""
-        if all(c.empty and c.finish_reason is None and c.blocked_by is None for c in self.choices.values()):
-            if failed:
-                problem, why = "upstream_error", self._error or ""
-            elif not self.choices and self.unread and not self.readable:
-                problem, why = "unparsed", "no known API"
-            elif not self.choices:
-                problem, why = "empty", "no answer in the response"
-        choices = tuple(
-            self._choice(index, self.choices[index], (stream or failed) and not problem, cut)
-            for index in sorted(self.choices)
-        )
+        if failed and all(choice.silent and choice.finish_reason is None for choice in self.choices.values()):
+            problem, why = "upstream_error", self._error or ""
+        elif not self.choices:
+            problem, why = "empty", "no answer in the response"
+            if self.unread and not self.readable:
+                problem, why = "unparsed", "nothing in the response has the shape of a known API"
+        must_end = stream or cut or failed
         return Trace(
             ask=ask,
-            choices=choices,
+            choices=tuple(self._choice(index, must_end) for index in sorted(self.choices)) if problem is None else (),
             problem=problem,
             why=why,
             id=self.id,
@@ -203,20 +212,25 @@ class Draft:
             meta=self.meta,
         )
 
-    def _choice(self, index: int, draft: _Open, must_finish: bool, cut: bool) -> Choice:
-        reason = draft.finish_reason
+    def _choice(self, index: int, must_end: bool) -> Choice:
+        choice = self.choices[index]
+        reason = choice.finish_reason
+        blocked_by = choice.blocked_by or (reason if blocks.is_block(reason) else None)
+        # A policy error refuses what was still open, or all of it when nothing was.
+        if self._blocked and (reason is None or all(c.finish_reason for c in self.choices.values())):
+            blocked_by = blocked_by or self._blocked
         return Choice(
             index=index,
-            text="".join(draft.text),
-            refusal="".join(draft.refusal),
+            text="".join(choice.text),
+            refusal="".join(choice.refusal),
             finish_reason=reason,
-            blocked_by=draft.blocked_by or (reason if blocks.is_block(reason) else None),
-            truncated=draft.truncated or blocks.is_length(reason) or (reason is None and (must_finish or cut)),
-            tool_calls=tuple(ToolCall(call[0], "".join(call[1:])) for call in draft.calls.values()),
-            inspected=draft.kept / draft.total if draft.kept < draft.total else 1.0,
+            blocked_by=blocked_by,
+            truncated=choice.truncated or blocks.is_short(reason) or (must_end and not reason and not blocked_by),
+            tool_calls=tuple(ToolCall(name, "".join(pieces)) for name, *pieces in choice.calls.values()),
+            inspected=choice.kept / choice.total if choice.kept < choice.total else 1.0,
         )
 
-    def _fit(self, choice: _Open, text: str) -> str:
+    def _fit(self, choice: OpenChoice, text: str) -> str:
         """As much of `text` as there is room for."""
         size = len(text)
         choice.total += size

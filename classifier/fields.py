@@ -1,4 +1,4 @@
-"""Reading other people's JSON without ever raising: each helper gives the value in its expected type, or that type's empty value."""
+"""Reading other people's JSON without raising: each helper gives a value of the expected type, or that type's empty one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ask of a request, whatever API it was made for: the last user text, the system text, the model, whether it streams.
+"""The ask of a request of any API: the last user text, the system text, the model, whether it streams.
 
 One reader serves them all: their keys do not collide. Images, files and tool results are not asks.
 """
@@ -13,6 +13,7 @@ from demur.classifier import fields
 from demur.classifier.trace import Ask
 
 _SYSTEM = frozenset({"system", "developer"})
+_SYSTEM_KEYS = ("system", "instructions", "systemInstruction", "system_instruction")
 _USER = frozenset({"user", "human"})
 _ASSISTANT = frozenset({"assistant", "model", "gpt", "ai", "bot", "chatbot"})
 #: Parts of a user turn that carry what a program said, not what the user asks.
@@ -65,7 +66,7 @@ def read_ask(body: bytes | dict[str, Any], api: str | None = None) -> Ask:
 
 
 def role_of(turn: dict[str, Any]) -> str:
-    """`system`, `user`, `assistant` or the role's own word; the spellings of chat logs (`human`, `gpt`, …) are understood."""
+    """`system`, `user`, `assistant` or the role's own word; the spellings of chat logs (`human`, `gpt`) are known."""
     role = fields.string(turn.get("role") or turn.get("from") or turn.get("author")).lower()
     if role in _SYSTEM:
         return "system"
@@ -93,9 +94,7 @@ def ask_of_turns(turns: list[Any], system: str = "", model: str | None = None, s
 
 
 def _ask(request: dict[str, Any]) -> Ask:
-    system = "\n\n".join(
-        filter(None, (_text(request.get(key)) for key in ("system", "instructions", "systemInstruction", "system_instruction")))
-    )
+    system = "\n\n".join(filter(None, (_text(request.get(key)) for key in _SYSTEM_KEYS)))
     model = fields.name(request.get("model")) or fields.name(request.get("modelId"))
     stream = request.get("stream") is True
     for key in ("messages", "contents", "input", "prompt"):

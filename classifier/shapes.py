@@ -1,232 +1,221 @@
-"""Any accepted trace → `Trace`. Recognises the shape, hands the body to its vendor's reader, finds the ask beside it.
+"""Any accepted trace → `Trace`: finds the ask, the response and the HTTP status in a saved object, whatever its shape.
 
-Nothing here raises: what cannot be read becomes a trace whose `problem` is `unparsed`, `empty` or `upstream_error`.
+Nothing here raises: what cannot be read becomes a trace with a `problem` (`unparsed`, `empty`, `upstream_error`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from demur.classifier import fields
+from demur.classifier.answer import StreamAnswer
+from demur.classifier.bodies import error_of, read_into, reader_of
 from demur.classifier.draft import Draft
 from demur.classifier.request import ask_of_turns, read_ask, role_of
-from demur.classifier.shapes_openai import read_completion, read_message, read_parts, read_response
-from demur.classifier.shapes_others import read_anthropic, read_converse, read_gemini, read_ollama
+from demur.classifier.shapes_openai import read_message, read_parts
+from demur.classifier.sse import Event, SSEReader
 from demur.classifier.trace import Ask, Choice, Trace
 
-Reader = Callable[[dict[str, Any], Draft], None]
-
 _PROMPTS = ("prompt", "query", "question", "instruction", "user", "user_prompt", "user_input", "input")
-_RESPONSES = ("response", "answer", "output", "completion", "reply", "generation", "generated_text", "model_output", "text")
+_RESPONSES = (
+    "response",
+    "answer",
+    "output",
+    "completion",
+    "reply",
+    "assistant",
+    "generation",
+    "generated_text",
+    "model_output",
+    "model_response",
+    "result",
+    "text",
+)
 _SYSTEMS = ("system", "system_prompt", "system_message")
 _CONVERSATIONS = ("messages", "conversation", "conversations")
-_ROW = frozenset(("id", "request", "stream", "status", "model", *_PROMPTS, *_RESPONSES, *_SYSTEMS, *_CONVERSATIONS))
-#: Top-level keys of vendors' bodies that the readers read; every other key goes to `meta`.
+#: Keys of a saved object that are read; the others are kept in `meta`.
+_ROW = frozenset({"id", "request", "stream", "status", "model", *_PROMPTS, *_RESPONSES, *_SYSTEMS, *_CONVERSATIONS})
+#: Keys of response bodies that are read; the others are kept in `meta`.
 _BODY = frozenset(
-    "id object created model choices usage error output status incomplete_details type role content stop_reason candidates promptFeedback"
-    " usageMetadata modelVersion responseId stopReason message done done_reason response code param".split()
+    {
+        *("id", "object", "created", "model", "choices", "usage", "error"),  # completions
+        *("output", "status", "incomplete_details"),  # Responses
+        *("type", "role", "content", "stop_reason"),  # Anthropic
+        *("candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId"),  # Gemini
+        *("stopReason",),  # Bedrock
+        *("message", "response", "done", "done_reason"),  # Ollama
+    }
 )
 
 
 def normalize(obj: object) -> Trace:
-    """A response text, or an object of any accepted shape, as a trace. Never raises; an unknown shape is `unparsed`, with the reason."""
+    """A response text, or an object of any accepted shape (design: "Accepted traces"), as a trace. Never raises."""
     if isinstance(obj, str):
-        return Trace(choices=(Choice(text=fields.string(obj)),))
-    if isinstance(obj, list):
-        if any("role" in item or "from" in item for item in fields.mappings(obj)):
-            return _row({"messages": obj})
-        return _row({"response": obj})
+        return _text(obj, Ask())
     if isinstance(obj, dict):
         return _row(obj)
+    if isinstance(obj, list):
+        turns = fields.mappings(obj)
+        return _row({"messages": obj}) if any(role_of(turn) for turn in turns) else _response(obj, Ask(), 200)
     return _unparsed(Ask(), f"a trace is a text or an object, not {type(obj).__name__}")
 
 
 def read_body(ask: Ask, api: str | None, status: int, body: bytes) -> Trace:
-    """One complete response from the wire: what `normalize` makes of the same object, with the request's `ask`. Never raises."""
-    if not body.strip() or status == 204:
-        problem = ("upstream_error", f"HTTP {status}") if status >= 400 else ("empty", "no body")
-        return Trace(ask=ask, problem=problem[0], why=problem[1], model=ask.model, api=api)
-    try:
-        obj = fields.decode(body)
-    except ValueError:
-        if status >= 400:
-            return Trace(ask=ask, problem="upstream_error", why=f"HTTP {status}", model=ask.model, api=api)
-        return replace(_unparsed(ask, "the body is not JSON"), api=api)
-    trace = read_object(obj, ask, status)
+    """One complete response from the wire: the trace that `normalize` makes of the same object. Never raises.
+
+    `api` is what the request path said, `status` the HTTP status.
+    """
+    if status == 204 or not body.strip():
+        trace = _error(ask, status) if status >= 400 else Trace(ask, problem="empty", why="no body", model=ask.model)
+    else:
+        trace = _json(body, ask, status)
     return trace if trace.api else replace(trace, api=api)
 
 
-def read_object(obj: object, ask: Ask, status: int = 200) -> Trace:
-    """One decoded response body of any API."""
+def _json(body: bytes | str, ask: Ask, status: int) -> Trace:
+    """A body that should be JSON, or JSON objects line by line (Ollama's streams)."""
+    try:
+        return _object(fields.decode(body), ask, status)
+    except ValueError:
+        pass
+    lines = (body.encode() if isinstance(body, str) else body).split(b"\n")
+    if len(lines) > 1 and lines[0].lstrip().startswith(b"{"):
+        return _stream((Event(None, line, 0, 0) for line in lines), ask, status)
+    return _error(ask, status) if status >= 400 else _unparsed(ask, "the body is not JSON")
+
+
+def _stream(events: Iterable[Event], ask: Ask, status: int) -> Trace:
+    answer = StreamAnswer(ask, status=status)
+    for event in events:
+        answer.feed(event)
+    return answer.trace()
+
+
+def _object(obj: object, ask: Ask, status: int) -> Trace:
+    """One decoded response body of any API; a list holds the chunks of a Gemini stream."""
     draft = Draft()
-    bodies = obj if isinstance(obj, list) else [obj]
-    meta: dict[str, Any] = {}
-    for body in bodies:
-        if isinstance(body, dict):
-            read_into(body, draft, status)
-            meta.update((key, value) for key, value in body.items() if key not in _BODY)
+    for body in fields.mappings(obj if isinstance(obj, list) else [obj]):
+        read_into(body, draft, status)
+        draft.meta.update((key, value) for key, value in body.items() if key not in _BODY)
     if not draft.readable:
-        if status >= 400:
-            draft.fail({}, f"HTTP {status}")
-        else:
-            return _unparsed(ask, "the body has the shape of no known API")
-    return replace(draft.trace(ask), meta=meta)
-
-
-def read_into(body: dict[str, Any], draft: Draft, status: int = 200) -> None:
-    """Read a body, or a stream chunk that looks like one, into `draft`, which stays unreadable when the shape is unknown."""
-    known = reader_of(body) if status < 400 else None
-    error = error_of(body)
-    if known is not None:
-        draft.api = draft.api or known[0]
-        known[1](body, draft)
-    if error is not None and (known is None or known[1] is not read_response):
-        draft.fail(error, f"HTTP {status}" if status >= 400 else "")
-    elif status >= 400:
-        draft.fail(body, f"HTTP {status}")
-
-
-def reader_of(body: dict[str, Any]) -> tuple[str, Reader] | None:
-    """The API and the reader of a body, by its keys."""
-    choices = body.get("choices")
-    if "choices" in body and (not choices or any(isinstance(c, dict) for c in fields.sequence(choices))):
-        legacy = body.get("object") == "text_completion" or any("text" in c for c in fields.mappings(choices))
-        return ("openai.completions" if legacy else "openai.chat"), read_completion
-    output = body.get("output")
-    if body.get("object") == "response" or (isinstance(output, list) and isinstance(body.get("status"), str)):
-        return "openai.responses", read_response
-    if "stop_reason" in body or (body.get("type") == "message" and isinstance(body.get("content"), list)):
-        return "anthropic.messages", read_anthropic
-    if isinstance(body.get("candidates"), list) or isinstance(body.get("promptFeedback"), dict):
-        return "gemini", read_gemini
-    if "stopReason" in body or "message" in fields.mapping(output):
-        return "bedrock.converse", read_converse
-    if "done" in body and (isinstance(body.get("message"), dict) or isinstance(body.get("response"), str)):
-        return "ollama.chat", read_ollama
-    return None
-
-
-def error_of(body: dict[str, Any]) -> dict[str, Any] | None:
-    """The error object of an error body in any spelling, None when it is none."""
-    error = body.get("error")
-    if error and isinstance(error, dict):
-        return error
-    if error and isinstance(error, str):
-        return {"message": error, "code": body.get("code"), "type": body.get("type")}
-    if body.get("object") == "error" or body.get("type") == "error":
-        return body
-    if "code" in body and any(isinstance(body.get(key), str) for key in ("message", "msg")):
-        return body
-    return None
+        return _error(ask, status) if status >= 400 else _unparsed(ask, "the body has the shape of no known API")
+    return draft.trace(ask)
 
 
 def _row(row: dict[str, Any]) -> Trace:
-    """An object of a saved file: an envelope, a pair, a conversation, or a vendor's body itself."""
-    ask = _ask_of_row(row)
-    response = row.get("response")
-    status = row.get("status")
-    status = status if type(status) is int else 200
-    body: object = None
+    """A saved object: an envelope, a pair, a conversation, or a response body itself."""
+    ask = _ask(row)
+    status = row["status"] if type(row.get("status")) is int else 200
+    known = _ROW
     if isinstance(row.get("stream"), str):
-        from demur.classifier.answer import read_stream
-
-        trace = read_stream(row["stream"], ask, status)
-    elif isinstance(response, (dict, list)):
-        code = fields.mapping(response).get("status_code")
-        if type(code) is int and "body" in response:  # a line of OpenAI's batch output
-            status, response = code, fields.mapping(response).get("body")
-        trace = _response(response, ask, status)
-    elif reader_of(row) or status >= 400:
-        trace = replace(read_object(row, ask, status), id=fields.name(row.get("id")))
-        return trace if trace.model else replace(trace, model=fields.name(row.get("model")))
+        trace = _stream_text(fields.string(row["stream"]), ask, status)
+    elif isinstance(row.get("response"), (dict, list)):
+        trace = _response(row["response"], ask, status)
+    elif reader_of(row)[1] or status >= 400:
+        trace = _object(row, ask, status)
+        known = _BODY | _ROW
     else:
-        for key in _RESPONSES:
-            if key in row and (key != "text" or "messages" not in row):
-                trace = _response(row[key], ask, status)
-                break
-        else:
-            trace = _conversation(row, ask)
-    meta = {key: value for key, value in row.items() if key not in _ROW}
+        trace = _named_response(row, ask)
     return replace(
         trace,
-        id=fields.name(row.get("id")),
+        id=fields.name(row.get("id")) or trace.id,
         model=trace.model or fields.name(row.get("model")),
-        meta={**trace.meta, **meta},
+        meta={**trace.meta, **{key: value for key, value in row.items() if key not in known}},
     )
 
 
+def _named_response(row: dict[str, Any], ask: Ask) -> Trace:
+    """A response under one of the usual names, as the last turn of a conversation, or an error instead."""
+    key = next((key for key in _RESPONSES if row.get(key) is not None), None)
+    failed = error_of(row) is not None
+    if key is not None and (row[key] or not failed):
+        return _response(row[key], ask, 200)
+    if any(isinstance(row.get(name), list) for name in _CONVERSATIONS) or "content" in row:
+        return _conversation(row, ask)
+    if failed:
+        return _object(row, ask, 200)
+    if any(name in row for name in _RESPONSES):
+        return _text("", ask)
+    keys = ", ".join(sorted(str(name)[:40] for name in row)[:8])
+    return _unparsed(ask, f"no known shape, its keys: {keys}" if keys else "an empty object")
+
+
+def _stream_text(text: str, ask: Ask, status: int) -> Trace:
+    """The saved text of a whole stream."""
+    if text.lstrip()[:1] in ("{", "["):
+        return _json(text, ask, status)
+    reader = SSEReader()
+    events = reader.feed(text.encode())
+    return _stream(events + reader.close(), ask, status)
+
+
 def _response(response: object, ask: Ask, status: int) -> Trace:
-    """What stands under `response` or an alias of it."""
-    if status >= 400 and not isinstance(response, (dict, list)):
-        return Trace(ask=ask, problem="upstream_error", why=f"HTTP {status}", model=ask.model)
-    if response is None:
-        return Trace(ask=ask, choices=(Choice(),), model=ask.model)
-    if isinstance(response, str):
-        return Trace(ask=ask, choices=(Choice(text=fields.string(response)),), model=ask.model)
-    if isinstance(response, dict) and status < 400 and not reader_of(response) and ("content" in response or "tool_calls" in response):
-        draft = Draft()
-        read_message(response, 0, draft)
-        draft.open(0)
-        return draft.trace(ask)
-    if isinstance(response, list) and status < 400 and not any(reader_of(p) or error_of(p) for p in fields.mappings(response)):
-        draft = Draft()
+    """What stands under `response` or one of its aliases."""
+    if isinstance(response, dict) and type(response.get("status_code")) is int and "body" in response:
+        status, response = response["status_code"], response["body"]  # a line of OpenAI's batch output
+    if isinstance(response, str) and status < 400:
+        return _text(response, ask)
+    if not isinstance(response, (dict, list)):
+        return _error(ask, status) if status >= 400 else _unparsed(ask, f"the response is {type(response).__name__}")
+    parts = fields.mappings(response if isinstance(response, list) else [response])
+    if status >= 400 or any(reader_of(part)[1] or error_of(part) for part in parts):
+        return _object(response, ask, status)
+    draft = Draft()
+    draft.open(0)
+    if isinstance(response, list):
         read_parts(response, 0, draft)
-        return draft.trace(ask) if draft.choices else _unparsed(ask, "the response is a list without text")
-    if isinstance(response, (dict, list)):
-        return read_object(response, ask, status)
-    return _unparsed(ask, f"the response is {type(response).__name__}, not a text or an object")
+    elif "content" in response or "tool_calls" in response:
+        read_message(response, 0, draft)
+    if draft.silent(0) and response and "content" not in response:
+        return _unparsed(ask, "the response has the shape of no known API")
+    return draft.trace(ask)
 
 
 def _conversation(row: dict[str, Any], ask: Ask) -> Trace:
-    for key in _CONVERSATIONS:
-        turns = fields.mappings(row.get(key))
-        if turns:
-            break
-    else:
-        if "role" in row or "content" in row:
-            turns = [row]
-        elif (error := error_of(row)) is not None:
-            draft = Draft()
-            draft.fail(error)
-            return draft.trace(ask)
-        else:
-            return _unparsed(ask, f"no known shape: {', '.join(sorted(map(str, row))[:8])[:200] or 'an empty object'}")
-    if role_of(turns[-1]) != "assistant":
-        return _unparsed(ask, "the conversation does not end with an assistant turn: there is no response to judge")
+    """Messages that end with the assistant's turn, or that turn alone."""
+    turns = next((turns for key in _CONVERSATIONS if (turns := fields.mappings(row.get(key)))), [row])
     last = turns[-1]
+    if role_of(last) != "assistant":
+        return _unparsed(ask, "the conversation does not end with an assistant turn: there is no response to judge")
     draft = Draft()
     draft.open(0)
     read_message(last if "content" in last else {**last, "content": last.get("value")}, 0, draft)
     return draft.trace(ask)
 
 
-def _ask_of_row(row: dict[str, Any]) -> Ask:
+def _ask(row: dict[str, Any]) -> Ask:
+    """The ask of a saved object: of its request, its conversation, or its prompt under one of the usual names."""
     request = row.get("request")
     if isinstance(request, dict):
         inner = request.get("body")  # a line of OpenAI's batch input
         ask = read_ask(inner if isinstance(inner, dict) else request)
+    elif isinstance(request, str):
+        ask = Ask(fields.string(request))
     else:
-        turns = request if isinstance(request, list) else next((row[k] for k in _CONVERSATIONS if isinstance(row.get(k), list)), [])
-        ask = ask_of_turns(turns)
-        if isinstance(request, str):
-            ask = replace(ask, prompt=fields.string(request))
-    if not ask.prompt:
-        for key in _PROMPTS:
-            value = row.get(key)
-            if isinstance(value, list):
-                ask = ask_of_turns(value, ask.system, ask.model)
-            elif isinstance(value, str):
-                ask = replace(ask, prompt=fields.string(value))
-                if key == "instruction" and (given := fields.string(row.get("input"))):
-                    ask = replace(ask, prompt=f"{ask.prompt}\n\n{given}")
-            if ask.prompt:
-                break
+        lists = (row[key] for key in _CONVERSATIONS if isinstance(row.get(key), list))
+        ask = ask_of_turns(request if isinstance(request, list) else next(lists, []))
+    for key in _PROMPTS:
+        if ask.prompt:
+            break
+        value = row.get(key)
+        if isinstance(value, list):
+            turns = ask_of_turns(value)
+            ask = replace(ask, prompt=turns.prompt, system=ask.system or turns.system)
+        elif isinstance(value, str):
+            given = fields.string(row.get("input")) if key == "instruction" else ""
+            ask = replace(ask, prompt="\n\n".join(filter(None, (fields.string(value), given))))
     system = fields.first_string(row, *_SYSTEMS)
-    if system and system not in ask.system:
-        ask = replace(ask, system="\n\n".join(filter(None, (system, ask.system))))
-    return ask
+    return replace(ask, system="\n\n".join(filter(None, (system, ask.system)))) if system else ask
+
+
+def _text(text: str, ask: Ask) -> Trace:
+    return Trace(ask=ask, choices=(Choice(text=fields.string(text)),), model=ask.model)
+
+
+def _error(ask: Ask, status: int) -> Trace:
+    return Trace(ask=ask, problem="upstream_error", why=f"HTTP {status}", model=ask.model)
 
 
 def _unparsed(ask: Ask, why: str) -> Trace:

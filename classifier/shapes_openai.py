@@ -1,4 +1,4 @@
-"""OpenAI's shapes and those of all who follow them: chat completions, legacy completions, Responses; bodies and stream events."""
+"""OpenAI's shapes and those of all who follow them: chat and legacy completions, Responses; bodies and events."""
 
 from __future__ import annotations
 
@@ -7,23 +7,20 @@ from typing import Any
 from demur.classifier import fields
 from demur.classifier.draft import Draft
 
-_TEXT_PARTS = frozenset({"text", "output_text", "input_text", ""})
+_TEXT_PARTS = frozenset({None, "text", "output_text", "input_text"})
 
 
 def read_completion(body: dict[str, Any], draft: Draft) -> None:
     """A chat or legacy completion, or one chunk of its stream: they differ in `message`, `delta` and `text` only."""
     draft.readable = True
-    choices = body.get("choices")
-    if isinstance(choices, list):
-        for position, choice in enumerate(choices):
-            if isinstance(choice, dict):
-                _read_choice(choice, position, draft)
+    for position, choice in enumerate(fields.sequence(body.get("choices"))):
+        if isinstance(choice, dict):
+            _read_choice(choice, position, draft)
     if draft.id is None:
         draft.id = fields.name(body.get("id"))
     if draft.model is None:
         draft.model = fields.name(body.get("model"))
-    usage = body.get("usage")
-    if usage:
+    if usage := body.get("usage"):
         draft.count(fields.mapping(usage))
 
 
@@ -35,69 +32,109 @@ def _read_choice(choice: dict[str, Any], position: int, draft: Draft) -> None:
     message = choice.get("delta") or choice.get("message")
     if isinstance(message, dict):
         read_message(message, index, draft)
-    elif text := fields.string(choice.get("text")):
-        draft.say(index, text)
-    reason = choice.get("finish_reason")
-    if reason and isinstance(reason, str):
+    if text := choice.get("text"):
+        draft.say(index, fields.string(text))
+    if reason := fields.string(choice.get("finish_reason")):
         draft.end(index, reason)
-    error = choice.get("error")  # OpenRouter
-    if error:
+    if error := choice.get("error"):  # OpenRouter
         draft.fail(fields.mapping(error))
+    if filtered := choice.get("content_filter_results"):  # Azure's annotations; the finish reason is what counts
+        draft.meta.setdefault("content_filter_results", {})[index] = filtered
 
 
 def read_message(message: dict[str, Any], index: int, draft: Draft) -> None:
-    """An assistant message or a delta of one. `reasoning_content`, `reasoning` and the like are not text."""
-    content = message.get("content")
-    if content:
+    """An assistant message or a delta of one. `reasoning_content`, `reasoning`, `thinking` are not text."""
+    if content := message.get("content"):
         if isinstance(content, str):
             draft.say(index, fields.string(content))
+            if len(message) == 1:  # nearly every delta
+                return
         else:
             read_parts(content, index, draft)
-    refusal = fields.string(message.get("refusal"))
-    if not refusal:  # LiteLLM moves a vendor's refusal there
-        refusal = fields.string(fields.mapping(message.get("provider_specific_fields")).get("refusal"))
+    # LiteLLM puts a vendor's refusal into its own side field.
+    refusal = message.get("refusal") or fields.mapping(message.get("provider_specific_fields")).get("refusal")
     if refusal:
-        draft.refuse(index, refusal)
-    audio = message.get("audio")
-    if audio and (transcript := fields.string(fields.mapping(audio).get("transcript"))):
-        draft.say(index, transcript)
-    calls = message.get("tool_calls")
-    if calls:
+        draft.refuse(index, fields.string(refusal))
+    if audio := message.get("audio"):
+        draft.say(index, fields.string(fields.mapping(audio).get("transcript")))
+    if calls := message.get("tool_calls"):
         for position, call in enumerate(fields.mappings(calls)):
             slot = call.get("index")
-            _read_call(call.get("function") or call.get("custom") or call, index, slot if type(slot) is int else position, draft)
-    call = message.get("function_call")
-    if call:
-        _read_call(call, index, "function_call", draft)
+            slot = slot if type(slot) is int else position
+            _read_call(call.get("function") or call.get("custom"), index, slot, draft)
+    if function := message.get("function_call"):
+        _read_call(function, index, "function_call", draft)
 
 
 def read_parts(parts: object, index: int, draft: Draft) -> None:
-    """Content parts of an assistant message in OpenAI's, Mistral's and Anthropic's spelling; thinking parts are left out."""
-    for position, part in enumerate(parts if isinstance(parts, list) else [parts]):
+    """Content parts of an answer, in OpenAI's, Mistral's and Anthropic's spelling. Thinking parts are left out."""
+    for part in parts if isinstance(parts, list) else [parts]:
         if isinstance(part, str):
             draft.say(index, fields.string(part))
         elif isinstance(part, dict):
-            kind = part.get("type", "")
+            kind = part.get("type")
             if kind == "refusal":
                 draft.refuse(index, fields.string(part.get("refusal")))
             elif kind == "tool_use":
-                draft.call(index, ("part", position), fields.string(part.get("name")), fields.compact(part.get("input")))
-            elif isinstance(kind, str) and kind in _TEXT_PARTS and not part.get("thought"):
+                _read_call(part, index, ("part", draft.next_slot(index)), draft)
+            elif (kind is None or isinstance(kind, str)) and kind in _TEXT_PARTS and part.get("thought") is not True:
                 draft.say(index, fields.string(part.get("text")))
+
+
+def _read_call(call: object, index: int, slot: object, draft: Draft) -> None:
+    function = fields.mapping(call)
+    arguments = function.get("arguments") or function.get("input")
+    draft.call(index, slot, fields.string(function.get("name")), fields.compact(arguments))
 
 
 def read_response(body: dict[str, Any], draft: Draft) -> None:
     """A Responses object: its output items are one choice."""
     draft.readable = True
-    _read_response_head(body, draft)
     draft.open(0)
-    for position, item in enumerate(fields.mappings(body.get("output"))):
-        kind = fields.string(item.get("type"))
-        if kind == "message" or (not kind and "content" in item):
-            read_parts(item.get("content"), 0, draft)
-        elif kind.endswith("_call"):
-            _read_item_call(item, kind, position, draft)
+    for item in fields.mappings(body.get("output")):
+        _read_item(item, draft)
     _read_response_end(body, draft)
+
+
+def read_response_event(event: dict[str, Any], kind: str, draft: Draft) -> None:
+    """One event of a Responses stream; `kind` is its type without `response.`."""
+    draft.readable = True
+    draft.open(0)
+    body = fields.mapping(event.get("response"))
+    if kind in ("output_text.delta", "refusal.delta", "audio.transcript.delta"):
+        draft.heard.add(_place(event))
+        write = draft.refuse if kind == "refusal.delta" else draft.say
+        write(0, fields.string(event.get("delta")))
+    elif kind in ("output_text.done", "refusal.done"):
+        if _place(event) not in draft.heard:  # repeats the deltas, if there were any
+            draft.heard.add(_place(event))
+            write = draft.refuse if kind == "refusal.done" else draft.say
+            write(0, fields.string(event.get("refusal" if kind == "refusal.done" else "text")))
+    elif kind == "output_item.done":
+        item = fields.mapping(event.get("item"))
+        if item.get("type") != "message":
+            _read_item(item, draft)
+    elif kind in ("completed", "incomplete", "failed", "cancelled"):
+        draft.done = True
+        if draft.silent(0):
+            for item in fields.mappings(body.get("output")):
+                _read_item(item, draft)
+        _read_response_end({"status": kind, **body}, draft)
+    elif body:
+        _read_response_head(body, draft)
+
+
+def _place(event: dict[str, Any]) -> tuple[str | None, int | None]:
+    item, part = event.get("item_id"), event.get("content_index")
+    return item if isinstance(item, str) else None, part if isinstance(part, int) else None
+
+
+def _read_item(item: dict[str, Any], draft: Draft) -> None:
+    kind = fields.string(item.get("type"))
+    if kind == "message" or (not kind and "content" in item):
+        read_parts(item.get("content"), 0, draft)
+    elif kind.endswith("_call"):  # function_call, custom_tool_call, and what the server runs itself
+        _read_call({"name": kind, **item}, 0, ("item", draft.next_slot(0)), draft)
 
 
 def _read_response_head(body: dict[str, Any], draft: Draft) -> None:
@@ -107,56 +144,12 @@ def _read_response_head(body: dict[str, Any], draft: Draft) -> None:
 
 
 def _read_response_end(body: dict[str, Any], draft: Draft) -> None:
+    _read_response_head(body, draft)
     reason = fields.string(fields.mapping(body.get("incomplete_details")).get("reason"))
     status = fields.string(body.get("status"))
     if error := fields.mapping(body.get("error")):
         draft.fail(error)
     elif reason or status in ("completed", "incomplete"):
         draft.end(0, reason or status)
-        if status == "incomplete":
-            draft.cut(0)
-    elif status:
+    if status and status != "completed":
         draft.cut(0)
-
-
-def read_response_event(event: dict[str, Any], kind: str, draft: Draft) -> None:
-    """One event of a Responses stream; `kind` is its type without `response.`."""
-    draft.readable = True
-    place = (event.get("item_id") or event.get("output_index"), event.get("content_index"))
-    place = (place[0] if isinstance(place[0], (str, int)) else None, place[1] if isinstance(place[1], int) else None)
-    if kind in ("output_text.delta", "refusal.delta", "audio.transcript.delta", "audio_transcript.delta"):
-        draft.heard.add(place)
-        write = draft.refuse if kind == "refusal.delta" else draft.say
-        write(0, fields.string(event.get("delta")))
-    elif kind in ("output_text.done", "refusal.done") and place not in draft.heard:
-        draft.heard.add(place)
-        write = draft.refuse if kind == "refusal.done" else draft.say
-        write(0, fields.string(event.get("refusal" if kind == "refusal.done" else "text")))
-    elif kind == "output_item.done":
-        item = fields.mapping(event.get("item"))
-        item_kind = fields.string(item.get("type"))
-        if item_kind.endswith("_call"):
-            _read_item_call(item, item_kind, ("item", len(draft.heard)), draft)
-            draft.heard.add(("item", len(draft.heard)))
-    elif kind in ("created", "in_progress", "queued"):
-        draft.open(0)
-        _read_response_head(fields.mapping(event.get("response")), draft)
-    elif kind in ("completed", "incomplete", "failed", "cancelled"):
-        body = fields.mapping(event.get("response"))
-        draft.done = True
-        if draft.silent(0):
-            read_response({"status": kind, **body}, draft)
-        else:
-            _read_response_head(body, draft)
-            _read_response_end({"status": kind, **body}, draft)
-
-
-def _read_item_call(item: dict[str, Any], kind: str, slot: object, draft: Draft) -> None:
-    arguments = item.get("arguments") if "arguments" in item else item.get("input")
-    draft.call(0, slot, fields.string(item.get("name")) or kind, fields.compact(arguments))
-
-
-def _read_call(call: object, index: int, slot: object, draft: Draft) -> None:
-    function = fields.mapping(call)
-    arguments = function.get("arguments") if "arguments" in function else function.get("input")
-    draft.call(index, slot, fields.string(function.get("name")), fields.compact(arguments))

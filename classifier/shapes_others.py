@@ -1,4 +1,4 @@
-"""The shapes of Anthropic (Messages), Google (Gemini), Bedrock (Converse) and Ollama: bodies and stream events."""
+"""The shapes of Anthropic (Messages), Google (Gemini), AWS (Bedrock Converse) and Ollama: bodies and stream events."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ def read_anthropic(body: dict[str, Any], draft: Draft) -> None:
     draft.id = draft.id or fields.name(body.get("id"))
     draft.model = draft.model or fields.name(body.get("model"))
     draft.count(fields.mapping(body.get("usage")))
-    read_parts(body.get("content"), 0, draft)
+    read_parts(fields.sequence(body.get("content")), 0, draft)
     if reason := fields.string(body.get("stop_reason")):
         draft.end(0, reason)
+    if body.get("amazon-bedrock-guardrailAction") == "INTERVENED":  # Bedrock InvokeModel
+        draft.block(0, "INTERVENED")
 
 
 def read_anthropic_event(event: dict[str, Any], kind: str, draft: Draft) -> None:
-    """One event of an Anthropic stream. Thinking and signatures are left out."""
+    """One event of an Anthropic stream; `kind` is its type. Thinking and signatures are left out."""
     draft.readable = True
-    slot = event.get("index") if isinstance(event.get("index"), int) else None
+    draft.open(0)
+    slot = event.get("index") if type(event.get("index")) is int else None
     if kind == "content_block_delta":
         delta = fields.mapping(event.get("delta"))
         if text := fields.string(delta.get("text")):
@@ -34,10 +37,10 @@ def read_anthropic_event(event: dict[str, Any], kind: str, draft: Draft) -> None
     elif kind == "content_block_start":
         block = fields.mapping(event.get("content_block"))
         if block.get("type") == "tool_use":
-            # Its `input` is an empty object here; the arguments come as deltas.
+            # `input` is an empty object here: the arguments come as deltas.
             draft.call(0, slot, fields.string(block.get("name")), fields.compact(block.get("input") or None))
-        elif block.get("type") == "text":
-            draft.say(0, fields.string(block.get("text")))
+        else:
+            read_parts(block, 0, draft)
     elif kind == "message_start":
         read_anthropic(fields.mapping(event.get("message")), draft)
     elif kind == "message_delta":
@@ -49,21 +52,23 @@ def read_anthropic_event(event: dict[str, Any], kind: str, draft: Draft) -> None
 
 
 def read_gemini(body: dict[str, Any], draft: Draft) -> None:
-    """A generateContent response, or one chunk of its stream."""
+    """A generateContent response, or one chunk of its stream. Parts marked `thought` are left out."""
     draft.readable = True
     for position, candidate in enumerate(fields.mappings(body.get("candidates"))):
         index = candidate.get("index")
-        index = index if type(index) is int and index >= 0 else position
+        if type(index) is not int or index < 0:
+            index = position
         draft.open(index)
         for part in fields.mappings(fields.mapping(candidate.get("content")).get("parts")):
             if call := fields.mapping(part.get("functionCall")):
-                slot = ("gemini", draft.calls_of(index))
+                slot = ("part", draft.next_slot(index))
                 draft.call(index, slot, fields.string(call.get("name")), fields.compact(call.get("args")))
-            elif not part.get("thought"):
+            elif part.get("thought") is not True:
                 draft.say(index, fields.string(part.get("text")))
         if reason := fields.string(candidate.get("finishReason")):
             draft.end(index, reason)
     if reason := fields.string(fields.mapping(body.get("promptFeedback")).get("blockReason")):
+        draft.open(0)
         draft.block(0, reason)
     draft.id = draft.id or fields.name(body.get("responseId"))
     draft.model = draft.model or fields.name(body.get("modelVersion"))
@@ -75,10 +80,10 @@ def read_converse(body: dict[str, Any], draft: Draft) -> None:
     draft.readable = True
     draft.open(0)
     message = fields.mapping(fields.mapping(body.get("output")).get("message"))
-    for position, part in enumerate(fields.mappings(message.get("content"))):
+    for part in fields.mappings(message.get("content")):
         draft.say(0, fields.string(part.get("text")))
         if call := fields.mapping(part.get("toolUse")):
-            draft.call(0, position, fields.string(call.get("name")), fields.compact(call.get("input")))
+            draft.call(0, draft.next_slot(0), fields.string(call.get("name")), fields.compact(call.get("input")))
     if reason := fields.string(body.get("stopReason")):
         draft.end(0, reason)
     draft.count(fields.mapping(body.get("usage")))
@@ -89,8 +94,7 @@ def read_ollama(body: dict[str, Any], draft: Draft) -> None:
     draft.readable = True
     draft.open(0)
     draft.model = draft.model or fields.name(body.get("model"))
-    message = fields.mapping(body.get("message"))
-    read_message(message, 0, draft)
+    read_message(fields.mapping(body.get("message")), 0, draft)
     draft.say(0, fields.string(body.get("response")))
     if body.get("done") is True:
         draft.done = True

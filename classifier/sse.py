@@ -1,11 +1,11 @@
 """Server-sent events, sans-IO: bytes in, events out. One parser for saved files and for the wire.
 
-May know: the byte format of the WHATWG standard ("Parsing an event stream") and nothing else. No JSON, no vendor, no network,
-standard library only. Whatever the bytes, `feed` never raises, and its time is linear in their number.
+May know: the byte format of the WHATWG standard ("Parsing an event stream") and nothing else. No JSON, no vendor, no
+network, standard library only. Whatever the bytes, `feed` never raises, and its time is linear in their number.
 
-The result does not depend on how the bytes are cut, with one exception that costs no delay: where a blank line is `CR LF` and
-the cut falls between the two, the event is given out at the CR (a stream of bare CRs must not lag by one event), so its `end` is
-one less and the LF counts as a gap between events.
+The result does not depend on how the bytes are cut, but for one detail: where a blank line is CR LF and the cut falls
+between the two, the event is given out at the CR (a stream of bare CRs must not lag by one event), so its `end` is one
+less and the LF counts as a gap between events.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from typing import NamedTuple
 
 BOM = b"\xef\xbb\xbf"
-#: Far above any event seen in practice (whole responses repeated in one event, partial images); bounds memory, not traffic.
+#: Far above any event seen in practice (a whole response repeated in one event, partial images); bounds memory only.
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 
 _NEWLINE = re.compile(rb"\r\n|\n|\r")
@@ -27,9 +27,9 @@ class Event(NamedTuple):
     """One event that carries data (a block of comments or a bare `event:` line is none).
 
     `name` is the `event:` field, None when absent or empty. `data` joins the `data:` lines with LF, undecoded.
-    `start` and `end` are absolute byte offsets in the stream; bytes outside every event (comments, extra blank lines, the
-    byte order mark) lie between one event's `end` and the next one's `start`. `skipped` is 0, or the size in bytes of an
-    event over the cap, whose data was not kept.
+    `start` and `end` are absolute byte offsets in the stream, `end` after the blank line; bytes outside every event
+    (comments, extra blank lines, the byte order mark) lie between one event's `end` and the next one's `start`.
+    `skipped` is 0, or the size in bytes of an event over the cap, whose data was not kept.
     """
 
     name: str | None
@@ -42,7 +42,7 @@ class Event(NamedTuple):
 class SSEReader:
     """Feed it the bytes of one stream in any pieces; it returns the events they complete.
 
-    `truncated` tells that an event was larger than `max_event_bytes`: it comes out without its data, those after it whole.
+    `truncated`: an event was larger than `max_event_bytes`. It comes out without its data, the next ones whole.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
@@ -88,7 +88,7 @@ class SSEReader:
         return [event] if event else []
 
     def _split(self, data: bytes | bytearray, scan: int, *, fresh: bool) -> list[Event]:
-        """Cut `data` into events and hold the rest. No event ends before index `scan`; `fresh`: nothing was held before."""
+        """Cut `data` into events, hold the rest. No event ends before index `scan`; `fresh`: nothing was held."""
         events: list[Event] = []
         base = self._offset - len(data)  # absolute offset of data[0]
         pos, start = 0, self._start

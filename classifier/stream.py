@@ -1,4 +1,4 @@
-"""Events → sessions → verdict: one session per choice, fed as the text arrives. `classify` on streams and the proxy both use it."""
+"""Events → sessions → verdict: one session per choice, fed as its text arrives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from demur.classifier.verdict import Verdict
 
 
 class StreamJudge:
-    """Feed it the events of one response stream; ask for the verdict of a choice that finished, and in the end for the whole.
+    """Feed it the events of one response stream; ask for the verdict of a finished choice, in the end for the whole.
 
     Arguments as for `StreamAnswer`; `classifier` None: our own rules. `answer` tells what was read.
     """
@@ -48,7 +48,7 @@ class StreamJudge:
         return replace(self._judge(choice), model=trace.model)
 
     def finish(self, *, cut: bool = False) -> Verdict:
-        """The verdict on the whole response, equal to the one on the saved stream. `cut`: it did not end in an orderly way."""
+        """The verdict on the whole response, equal to the one on the saved stream. `cut`: its end was abnormal."""
         trace = self.answer.trace(cut=cut)
         verdict = combine([self._judge(choice) for choice in trace.choices], trace)
         return replace(verdict, rules_version=self._classifier.rules_version)

@@ -1,0 +1,102 @@
+"""Which API a response body speaks, told by its keys, and whether it is an error. Bodies and stream chunks alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from demur.classifier import fields
+from demur.classifier.draft import Draft
+from demur.classifier.shapes_openai import read_completion, read_response, read_response_event
+from demur.classifier.shapes_others import (
+    read_anthropic,
+    read_anthropic_event,
+    read_converse,
+    read_gemini,
+    read_ollama,
+)
+
+Reader = Callable[[dict[str, Any], Draft], None]
+
+_ANTHROPIC_EVENTS = frozenset(
+    {
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "ping",
+    }
+)
+
+
+def read_into(body: dict[str, Any], draft: Draft, status: int = 200) -> None:
+    """Read a body or a chunk of any API into `draft`; a shape that none has leaves it untouched but for `unread`.
+
+    With an HTTP `status` of 400 or more it is an error, whatever it holds.
+    """
+    if status >= 400:
+        draft.fail(error_of(body) or body, f"HTTP {status}")
+        return
+    api, reader = reader_of(body)
+    if reader is not None:
+        draft.api = draft.api or api
+        reader(body, draft)
+    error = error_of(body)
+    if error is not None and reader is not read_response:  # which has its own way with errors
+        draft.fail(error)
+    elif reader is None:
+        draft.unread += 1
+
+
+def read_event(event: dict[str, Any], name: str | None, draft: Draft, status: int = 200) -> None:
+    """Read one stream event: a chunk that looks like a body, or an event of those APIs that have types of events."""
+    kind = fields.string(event.get("type"))
+    if kind.startswith("response."):
+        draft.api = draft.api or "openai.responses"
+        read_response_event(event, kind.removeprefix("response."), draft)
+    elif kind in _ANTHROPIC_EVENTS:
+        draft.api = draft.api or "anthropic.messages"
+        read_anthropic_event(event, kind, draft)
+    elif name == "error":
+        draft.fail(error_of(event) or event)
+    else:
+        read_into(event, draft, status)
+
+
+def reader_of(body: dict[str, Any]) -> tuple[str | None, Reader | None]:
+    """The API of a body and its reader, by its keys; None and None when no API has such a shape."""
+    choices, output = body.get("choices"), body.get("output")
+    if "choices" in body and (not choices or fields.mappings(choices)):
+        legacy = body.get("object") == "text_completion" or any("text" in choice for choice in fields.mappings(choices))
+        return "openai.completions" if legacy else "openai.chat", read_completion
+    if body.get("object") == "response" or (isinstance(output, list) and isinstance(body.get("status"), str)):
+        return "openai.responses", read_response
+    if "stop_reason" in body or (body.get("type") == "message" and isinstance(body.get("content"), list)):
+        return "anthropic.messages", read_anthropic
+    if isinstance(body.get("candidates"), list) or isinstance(body.get("promptFeedback"), dict):
+        return "gemini", read_gemini
+    if "stopReason" in body or isinstance(fields.mapping(output).get("message"), dict):
+        return "bedrock.converse", read_converse
+    if "done" in body and (isinstance(body.get("message"), dict) or isinstance(body.get("response"), str)):
+        return "ollama.chat", read_ollama
+    return None, None
+
+
+def error_of(body: dict[str, Any]) -> dict[str, Any] | None:
+    """The error object of an error body in any vendor's spelling; None when it is no error."""
+    error = body.get("error") or body.get("errors")
+    if isinstance(error, list):  # Cloudflare
+        error = next(iter(fields.mappings(error)), None)
+    if error and isinstance(error, dict):
+        return error
+    if error and isinstance(error, str):  # xAI, Ollama
+        return {**body, "message": error}
+    if body.get("object") == "error" or body.get("type") == "error":  # vLLM
+        return body
+    if (base := fields.mapping(body.get("base_resp"))) and base.get("status_code"):  # MiniMax
+        return {"code": base["status_code"], "message": base.get("status_msg")}
+    if "code" in body and any(isinstance(body.get(key), str) for key in ("message", "msg")):  # DashScope, Spark
+        return body
+    return None
