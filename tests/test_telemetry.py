@@ -102,8 +102,12 @@ def test_what_cannot_work_is_an_error_that_names_the_variable(env: dict[str, str
     assert str(caught.value).startswith(message)
 
 
-def test_impossible_batch_settings_are_an_error(sink: OtlpSink, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "many")
+@pytest.mark.parametrize(("queue", "batch"), [("many", "10"), ("10", "20"), ("0", "1")])
+def test_impossible_batch_settings_are_an_error(
+    sink: OtlpSink, monkeypatch: pytest.MonkeyPatch, queue: str, batch: str
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", queue)
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", batch)
     with pytest.raises(TelemetryError, match="OTEL_BSP_"):
         Telemetry.from_env()
 
