@@ -1,4 +1,4 @@
-"""`demur serve`: reads the settings, says where everything is, and runs the proxy until it is told to stop."""
+"""`demur serve`: reads the settings, says where verdicts go, and runs the proxy until it is told to stop."""
 
 from __future__ import annotations
 
@@ -39,30 +39,17 @@ def command(config: Path | None, **flags: object) -> int:
     settings = load_settings(config, flags).settings
     with needs_proxy("serve"):
         from demur.proxy.server import serve
-    click.echo(_banner(settings), err=True)
+    click.echo(_where(settings))
     return serve(settings)
 
 
-def _banner(settings: Settings) -> str:
-    where = ["response headers x-refusal-*", "GET /-/verdicts/ID"]
+def _where(settings: Settings) -> str:
+    """Where verdicts go, and what clients set. The server itself says what it listens on, once it does."""
+    places = ["response headers x-refusal-*", "GET /-/verdicts/ID"]
     if settings.stream_verdict == "chunk":
-        where.insert(1, "the finish chunk of a stream")
+        places.insert(1, "the finish chunk of a stream")
     if settings.verdict_log:
-        where.append(str(settings.verdict_log))
-    return "\n".join(
-        (
-            f"demur: proxy for {settings.masked()['upstream']}",
-            f"  clients    base_url={base_url(settings.host, settings.port)}",
-            f"  verdicts   {'; '.join(where)}",
-            f"  metrics    {address(settings.admin_host, settings.admin_port)}/metrics",
-        )
-    )
-
-
-def address(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def base_url(host: str, port: int) -> str:
-    """What a client's base_url is set to."""
-    return f"{address(host, port)}/v1"
+        places.append(str(settings.verdict_log))
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    client = f"client:   base_url=http://{host}:{settings.port or 'PORT'}/v1"
+    return f"verdicts: {'; '.join(places)}\n{client}"

@@ -53,6 +53,8 @@ def test_every_column_is_measured(tmp_path: Path) -> None:
     assert 0 < timings["answer, 2 KB"]["one_shot_us"] < timings["answer, 1 MB"]["one_shot_us"]
     assert timings["answer, 2 KB"]["stream_ratio"] > 0
     assert timings["import"]["ms"] > 0
+    assert timings["stream event"]["cut_us"] > 0
+    assert timings["stream event"]["read_us"] > 0
 
 
 def plausible(window: dict[str, Any], where: str) -> None:

@@ -57,8 +57,8 @@ def with_distinct_prompts(rows: Sequence[Row], count: int) -> list[Row]:
 def check(rows: Sequence[Row], file: Path) -> None:
     expected = classified(file)
     with (
-        running("replay", str(file), "--port", "0") as replay,
-        running("serve", "--upstream", replay, "--port", "0", "--admin-port", "0") as proxy,
+        running(r"base_url=(\S+)", "replay", str(file), "--port", "0") as replay,
+        running(r"listening on (\S+)", "serve", "--upstream", replay, "--port", "0", "--admin-port", "0") as proxy,
     ):
         asyncio.run(call_all(rows, expected, proxy))
 
@@ -70,13 +70,13 @@ def classified(file: Path) -> dict[str, Row]:
 
 
 @contextmanager
-def running(*args: str) -> Iterator[str]:
-    """A `demur` process that serves; gives its base_url. It must end by SIGTERM, with 0."""
+def running(address: str, *args: str) -> Iterator[str]:
+    """A `demur` process that serves; gives the `address` that it prints. It must end by SIGTERM, with 0."""
     with subprocess.Popen([*COMMAND, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                if found := re.search(r"base_url=(\S+)", line):
+                if found := re.search(address, line):
                     yield found[1]
                     break
             else:
@@ -87,11 +87,11 @@ def running(*args: str) -> Iterator[str]:
         assert process.wait(timeout=30) == 0, rest
 
 
-async def call_all(rows: Sequence[Row], expected: dict[str, Row], base_url: str) -> None:
+async def call_all(rows: Sequence[Row], expected: dict[str, Row], proxy: str) -> None:
     gate = asyncio.Semaphore(PARALLEL)
     async with (
-        openai.AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=60) as client,
-        httpx.AsyncClient(base_url=base_url.removesuffix("/v1"), trust_env=False, timeout=60) as lookup,
+        openai.AsyncOpenAI(base_url=f"{proxy}/v1", api_key="none", max_retries=0, timeout=60) as client,
+        httpx.AsyncClient(base_url=proxy, trust_env=False, timeout=60) as lookup,
     ):
 
         async def one(row: Row) -> None:

@@ -12,7 +12,12 @@ import sys
 import time
 from collections.abc import Callable
 
-from payloads import ANSWER, PROMPT
+from payloads import ANSWER, PROMPT, stream_events
+
+from demur.classifier import Ask, Choice, Classifier, Trace
+from demur.classifier.answer import StreamAnswer
+from demur.classifier.sse import SSEReader
+from demur.classifier.stream import StreamJudge
 
 PIECE = 20
 KB, MB = 1024, 1024 * 1024
@@ -56,15 +61,15 @@ def grow(pattern: str, size: int) -> str:
 def measure(budget: float) -> dict[str, dict[str, float]]:
     """Timings by text: `chars`, `one_shot_us`, `us_per_1000`, and for some `stream_us`, `stream_ratio`.
 
-    `budget` is the seconds that each text gets. Also `import`: `ms`, and `rules`: `ms` (compiling the lexicons).
+    `budget` is the seconds that each text gets. Also `import`: `ms`, `rules`: `ms` (compiling the lexicons), and
+    `stream event` (see `event_costs`).
     """
-    from demur.classifier import Ask, Choice, Classifier, Trace
-
     began = time.perf_counter()
     judge = Classifier()
     table: dict[str, dict[str, float]] = {"rules": {"ms": (time.perf_counter() - began) * 1e3}}
     table["import"] = {"ms": import_ms()}
     ask = Ask(prompt=PROMPT)
+    table["stream event"] = event_costs(ask, judge, budget)
 
     def streamed(text: str) -> None:
         session = judge.session(ask)
@@ -89,6 +94,41 @@ def measure(budget: float) -> dict[str, dict[str, float]]:
         add(f"{name}, 16 KB", grow(pattern, 16 * KB))
         add(f"{name}, 1 MB", grow(pattern, MB))
     return table
+
+
+def event_costs(ask: Ask, judge: Classifier, budget: float, count: int = 200) -> dict[str, float]:
+    """What one event of a chat stream costs in the classifier, in µs: `cut_us` (SSE), `read_us` (JSON), `match_us`.
+
+    `verdict_us` is the verdict at the end of the stream, once.
+    """
+    wire = stream_events(count)
+    reader = SSEReader()
+    events = [event for chunk in wire for event in reader.feed(chunk)]
+
+    def cut() -> None:
+        reader = SSEReader()
+        for chunk in wire:
+            reader.feed(chunk)
+
+    def read() -> None:
+        answer = StreamAnswer(ask, "openai.chat")
+        for event in events:
+            answer.feed(event)
+
+    def match() -> StreamJudge:
+        stream = StreamJudge(ask, "openai.chat", classifier=judge)
+        for event in events:
+            stream.feed(event)
+        return stream
+
+    cut_us, read_us, match_us = (best_us(call, budget) for call in (cut, read, match))
+    verdict_us = best_us(lambda: match().finish(), budget) - match_us
+    return {
+        "cut_us": cut_us / count,
+        "read_us": read_us / count,
+        "match_us": (match_us - read_us) / count,
+        "verdict_us": verdict_us,
+    }
 
 
 def import_ms(runs: int = 5) -> float:

@@ -19,10 +19,11 @@ with code 1. Scenarios:
 * JSON, 1 connection: latency; `added` is minus the direct row's.
 * JSON, 16 and 64 connections: requests/s and CPU per request.
 * streams of 200 events, 16 and 128 at a time, at full speed: events/s and CPU per event. The stub writes each event by
-  itself, but a proxy that falls behind finds several in one read, which makes each cheaper.
+  itself, but a proxy that falls behind finds several in one read and passes them on in one write, which makes each
+  cheaper: `per read` tells how many events a read of the client brought.
 * paced streams, 128 opened at the same moment, 20 ms between events, as a model sends them: CPU per event when every
   event is read and written alone, the whole stream included, from the request to the verdict; time to the first
-  chunk; and the share of events that arrived together with another.
+  chunk; and the share of events that shared a read with another (`coalesced`).
 
 Needs Linux (process clocks, /proc). Takes under 3 minutes, `--quick` under 30 seconds.
 """
@@ -139,7 +140,7 @@ async def run(options: Namespace, rows: list[Candidate]) -> None:
         await named(row, preflight(row))
         row.rest_mb = row.process.rss_mb()
     for scenario in scenarios(options):
-        rounds = max(1, options.rounds // 2) if scenario.paced else options.rounds
+        rounds = min(options.rounds, 2 if options.window >= 1 else 1) if scenario.paced else options.rounds
         for number in range(rounds):
             for row in rows if number % 2 == 0 else reversed(rows):
                 if row.streams_only and not scenario.exchange.events:
@@ -210,11 +211,11 @@ def options_from(arguments: list[str] | None) -> Namespace:
     parser.add_argument("--telemetry", action="store_true", help="one more row: demur exporting spans over OTLP")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure of every round to FILE")
     parser.add_argument("--window", type=float, help="seconds of one window (default 1, quick 0.25)")
-    parser.add_argument("--rounds", type=int, help="windows of each candidate in each scenario (default 4, quick 2)")
+    parser.add_argument("--rounds", type=int, help="windows of each candidate in each scenario (default 3, quick 2)")
     options = parser.parse_args(arguments)
     options.window = options.window or (0.25 if options.quick else 1.0)
-    options.rounds = options.rounds or (2 if options.quick else 4)
-    options.paced_events = max(10, round(100 * min(1.0, options.window * 2)))
+    options.rounds = options.rounds or (2 if options.quick else 3)
+    options.paced_events = max(10, round(STREAM_EVENTS * min(1.0, options.window)))
     options.classifier_budget = options.window / 3
     return options
 

@@ -1,0 +1,70 @@
+"""`demur serve` hands every flag on, and says where verdicts go. The proxy itself is tested elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from demur.cli.main import run
+from demur.config import Settings, describe
+from demur.proxy import server
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """The settings that the proxy was started with; it returns 0 at once."""
+    seen: list[Settings] = []
+
+    def serve(settings: Settings) -> int:
+        seen.append(settings)
+        return 0
+
+    monkeypatch.setattr(server, "serve", serve)
+    return seen
+
+
+def test_every_setting_has_a_flag_that_arrives(served: list[Settings], tmp_path: Path) -> None:
+    file = tmp_path / "some.file"
+    file.touch()
+    special = {"stream_verdict": "off", "log_level": "debug", "log_format": "json", "upstream": "http://one.example/v1"}
+    special |= {"host": "localhost", "admin_host": "localhost", "lexicons": str(file), "ca_file": str(file)}
+    special |= {"verdict_log": str(file), "min_confidence": "0.25"}
+    args = [part for name, setting in describe().items() for part in (setting.flag, special.get(name, "77"))]
+    args[args.index("--admin-port") + 1] = "78"
+    assert run(["serve", *args]) == 0
+    (settings,) = served
+    defaults = Settings()
+    unchanged = [name for name in Settings.model_fields if getattr(settings, name) == getattr(defaults, name)]
+    assert unchanged == []
+
+
+def test_lexicons_may_be_repeated(served: list[Settings], tmp_path: Path) -> None:
+    files = [tmp_path / "a.toml", tmp_path / "b.toml"]
+    for file in files:
+        file.touch()
+    assert run(["serve", "--lexicon", str(files[0]), "--lexicon", str(files[1])]) == 0
+    assert served[0].lexicons == tuple(files)
+
+
+def test_it_says_where_verdicts_go_and_the_base_url(
+    served: list[Settings], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["serve", "--host", "::1", "--port", "9000", "--verdict-log", str(tmp_path / "v.jsonl")])
+    out = capsys.readouterr().out
+    assert "base_url=http://[::1]:9000/v1" in out
+    for place in ("x-refusal-*", "finish chunk", "/-/verdicts/ID", "v.jsonl"):
+        assert place in out
+    run(["serve", "--stream-verdict", "off"])
+    assert "finish chunk" not in capsys.readouterr().out
+
+
+def test_a_wrong_flag_is_an_error_that_names_it(served: list[Settings], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve", "--idle-timeout", "soon"]) == 1
+    assert "--idle-timeout" in capsys.readouterr().err
+    assert served == []
+
+
+def test_the_exit_code_is_that_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "serve", lambda settings: 1)
+    assert run(["serve"]) == 1
