@@ -103,14 +103,19 @@ def memory(proxies: Proxies) -> str:
 
 
 def summary(found: Mapping[str, float]) -> str:
-    events = {name: found[f"{name}.cpu.bare"] for name in ("stream_16", "stream_128", "paced_128")}
-    met = "met" if max(events.values()) <= EVENT_GOAL else "NOT met"
-    figures = f"{events['stream_16']:.2f} (N=16), {events['stream_128']:.2f} (N=128), {events['paced_128']:.2f} (paced)"
-    requests = f"{found['json_16.cpu.bare']:.2f} (c=16), {found['json_64.cpu.bare']:.2f} (c=64)"
-    return (
-        f"CPU per stream event, demur (telemetry off) ÷ bare pass-through: {figures}; goal ≤ {EVENT_GOAL}: {met}\n"
-        f"CPU per request, demur (telemetry off) ÷ bare pass-through: {requests}"
+    """The two ratios that the project asks for, each way of streaming held against the goal by itself."""
+    ways = (
+        ("paced_128", "paced, every event by itself"),
+        ("stream_128", "full speed, N=128"),
+        ("stream_16", "full speed, N=16"),
     )
+    lines = ["CPU per stream event, demur (telemetry off) ÷ bare pass-through:"]
+    for scenario, words in ways:
+        ratio = found[f"{scenario}.cpu.bare"]
+        lines.append(f"  {ratio:.2f}  {words}; goal ≤ {EVENT_GOAL}: {'met' if ratio <= EVENT_GOAL else 'NOT met'}")
+    lines.append("CPU per request, demur (telemetry off) ÷ bare pass-through:")
+    lines += [f"  {found[f'json_{count}.cpu.bare']:.2f}  {count} connections" for count in (16, 64)]
+    return "\n".join(lines)
 
 
 def classifier_table(report: Mapping[str, Any]) -> str:
