@@ -33,15 +33,14 @@ _QUOTE = re.compile(r"[\"“«']([^\"”»\n]{20,1500})[\"”»']")
 _TRANSFORM = re.compile(r"\b(?:summari[sz]e|shorten|paraphrase|rephrase|rewrite|proofread|correct)\b")
 _CONTEXT = re.compile(r"\b(?:context|passage|document|article|text|notes?|excerpt) ?: ?(.{10,2500}?)(?:\bquestion ?:|\bq ?:)(.{4,300})", re.DOTALL)
 _OPTION = re.compile(r"(?:^|[\s(])([A-D])[:.)] ")
-_CONTENT_VERB = re.compile(r"\b(?:write|compose|draft|create|generate|make up|invent|tell me a|give me a|sample|imagine|role-?play|pretend|act as|rewrite|continue|say that|saying)\b")
-_CONTENT_NOUN = re.compile(
-    r"\b(?:poem|story|stories|tale|letter|e-?mails?|mail|song|lyrics|dialogue|dialog|script|scene|speech|limerick|haiku|essay|"
-    r"tweet|post|polic(?:y|ies)|error|template|sample|lines?|note|reply|response|message|monologue|novel|chapter|fable|play|joke|verse|"
-    r"statement|announcement|character|conversation|sentences?|excuse|text|notice|example)\b"
+_CONTENT = re.compile(
+    r"\b(?:write|compose|draft|create|generate|make up|invent|continue|tell|give|rewrite|sample|produce)\b.{0,60}?\b(?:poem|story|stories|tale|"
+    r"letter|e-?mails?|mail|song|lyrics|dialogue|dialog|script|scene|speech|limerick|haiku|essay|tweet|post|polic(?:y|ies)|error|"
+    r"sample|lines?|note|reply|message|monologue|novel|chapter|fable|play|joke|verse|article|blog|statement|announcement|excuse|notice|review)\b"
 )
 _TRANSLATE = re.compile(r"\btranslat|\bin(?:to)? (?:english|french|german|spanish|italian|chinese|japanese|korean|russian|hindi|arabic|portuguese|dutch|polish|turkish)\b|翻译|翻譯|अनुवाद|переведи|traduc|traduis|übersetz|번역|翻訳|ترجم")
 _ELISION_ASKED = re.compile(r"\bonly (?:the )?(?:changed|changes|diff|relevant)|\bskeleton|\bempty|\bno bod|\bstub|\boutline|\bplaceholder|\babstract|\bbrief|\bshort")
-_ELIDED = re.compile(r"(?:omitted|left out|skipped|truncated|shortened) for (?:brevity|space|length)|\brest of (?:the )?(?:code|file|implementation|table|list|months) (?:goes )?here|\b(?:add|repeat|continue) (?:the )?(?:remaining|other|rest)|similar(?:ly)? for the (?:rest|others|remaining)")
+_ELIDED = re.compile(r"(?:omitted|left out|skipped|truncated|shortened) for (?:brevity|space|length)|\brest of (?:the )?(?:code|file|implementation|table|list|months) (?:goes )?here")
 _TOLD = re.compile(r"\b(?:say|reply|answer|respond|write|output|return|tell)\b")
 _ITEM = re.compile(r"(?m)^[ \t]*(?:\d{1,3}[.):]|[-*•–]|#{2,4} |day \d+|step \d+|\*\*\d+)")
 _WORD = re.compile(r"[a-z]{3,}")
@@ -96,7 +95,7 @@ def read_wanted(prompt: str, system: str) -> Wanted:
     context = _CONTEXT.search(low)
     count, sides = _COUNT.search(low), _AGAINST.search(low)
     return Wanted(
-        content=translation or bool(_CONTENT_VERB.search(low) and _CONTENT_NOUN.search(low)),
+        content=translation or bool(_CONTENT.search(low)),
         translation=translation,
         figure=bool(_FIGURE.search(low)) and len(low) < 400,
         count=_number(count.group(1)) if count else None,

@@ -10,32 +10,18 @@ import math
 
 from demur.classifier.signals import Evidence
 
-#: Signals whose sentences hold reserve or refusal instead of matter.
-RESERVE = frozenset(
-    {
-        "hard_refusal_lexicon",
-        "capability_limit",
-        "scope_limit",
-        "capability_denial",
-        "value_statement",
-        "premise_rebuttal",
-        "admonition",
-        "noncommittal_hedge",
-        "safety_redirect",
-        "clarification",
-    }
-)
 DECLINES = ("hard_refusal_lexicon", "scope_limit", "capability_limit", "capability_denial")
 _STATEMENTS = ("value_statement", "premise_rebuttal", "admonition", "noncommittal_hedge", "clarification", "safety_redirect")
+_OBJECTIONS = frozenset({"premise_rebuttal", "admonition", "value_statement", "safety_redirect"})
 
 
 def features(evidence: Evidence) -> dict[str, float]:
     """Named numbers: the weight of each signal in the opening and later, how much of the text is reserve, what follows."""
     parts, marked = evidence.sentences, evidence.marked
-    reserved = [i for i, names in marked.items() if not names.isdisjoint(RESERVE)]
+    reserved = [i for i in marked if evidence.reserved(i)]
     head = sum(end - start for start, end in parts) or 1
     held = sum(parts[i][1] - parts[i][0] for i in reserved)
-    matter = head - held + max(0, evidence.voice.end - (parts[-1][1] if parts else 0))
+    matter = evidence.matter()
     opening: dict[str, float] = {}
     later: dict[str, float] = {}
     declined = -1
@@ -46,13 +32,16 @@ def features(evidence: Evidence) -> dict[str, float]:
             side[name] = max(side.get(name, 0.0), weight)
             if name in DECLINES and finding.sentence <= 2:
                 declined = max(declined, finding.sentence)
-    pivot = max((f.rule.weight for f in evidence.fired("pivot") if f.sentence >= max(declined, 0)), default=0.0)
-    out = {name: opening.get(name, 0.0) for name in (*DECLINES, *_STATEMENTS, "delivery")}
+    turns = [f for f in evidence.fired("pivot") if f.sentence < 0 or _OBJECTIONS.isdisjoint(marked[f.sentence])]
+    pivot = max((f.rule.weight for f in turns if f.sentence < 0 or f.sentence >= declined), default=0.0)
+    out = {name: opening.get(name, 0.0) for name in (*DECLINES, *_STATEMENTS, "delivery", "premise_corrected")}
     out |= {f"{name}.later": later.get(name, 0.0) for name in ("hard_refusal_lexicon", *_STATEMENTS)}
-    out["pivot"] = pivot if declined >= 0 else opening.get("pivot", 0.0)
+    out["pivot"] = pivot
     out["reserved_share"] = held / head
     out["reserved_first"] = float(0 in reserved)
     out["unreserved"] = float(not reserved)
     out["matter"] = min(1.0, math.log1p(matter) / 8)
+    out["bare"] = float(bool(reserved) and matter <= 80)
+    out["limit_bare"] = out["bare"] * max(out["capability_limit"], out["capability_denial"])
     out["listed"] = float(evidence.listed)
     return out

@@ -24,6 +24,21 @@ HEAD = 1400
 OPENING_SUBSTANCE = 240
 #: In a text that was ordered (story, mail, sample) only unmistakable refusals of the task count.
 UNMISTAKABLE = 0.9
+#: Signals whose sentences hold reserve or refusal instead of matter.
+RESERVE = frozenset(
+    {
+        "hard_refusal_lexicon",
+        "capability_limit",
+        "scope_limit",
+        "capability_denial",
+        "value_statement",
+        "premise_rebuttal",
+        "admonition",
+        "noncommittal_hedge",
+        "safety_redirect",
+        "clarification",
+    }
+)
 #: Findings kept per rule; the rest adds nothing to a verdict.
 _PER_RULE = 4
 
@@ -54,6 +69,7 @@ class Evidence:
     findings: list[Finding]
     marked: dict[int, set[str]] = field(default_factory=dict)
     language: str | None = None
+    ordered: bool = False
 
     @property
     def listed(self) -> bool:
@@ -71,14 +87,19 @@ class Evidence:
         return any(f.sentence >= 0 for f in self.fired(*names))
 
     def matter(self) -> int:
-        """Characters of the answer in sentences that no rule marks."""
+        """Characters of the answer in sentences without reserve."""
         parts = self.sentences
         beyond = self.voice.end - parts[-1][1] if parts else 0
-        return beyond + sum(end - start for i, (start, end) in enumerate(parts) if i not in self.marked)
+        return beyond + sum(end - start for i, (start, end) in enumerate(parts) if not self.reserved(i))
+
+    def reserved(self, sentence: int) -> bool:
+        """Whether a head sentence holds reserve or refusal."""
+        return not RESERVE.isdisjoint(self.marked.get(sentence, ()))
 
     def alone(self, name: str) -> bool:
         """Whether the answer is short and has nothing but sentences of signal `name`."""
-        return self.voice.end - self.voice.start < 120 and all(name in self.marked.get(i, ()) for i in range(len(self.sentences)))
+        short = self.voice.end - self.voice.start < 120
+        return short and all(self.marked.get(i) == {name} for i in range(len(self.sentences)))
 
 
 def gather(ask: Ask, text: str, cleaned: str, hits: Sequence[Hit], rules: Sequence[Rule]) -> Evidence:
@@ -86,7 +107,7 @@ def gather(ask: Ask, text: str, cleaned: str, hits: Sequence[Hit], rules: Sequen
     voice = find_voice(text)
     wanted = read_wanted(ask.prompt, ask.system)
     parts = sentences(text, voice.start, min(voice.end, voice.start + HEAD))
-    evidence = Evidence(text, voice, wanted, parts, [])
+    evidence = Evidence(text, voice, wanted, parts, [], ordered=wanted.content)
     if not hits:
         return evidence
     places = OffsetMap(text, len(cleaned))
@@ -102,6 +123,8 @@ def gather(ask: Ask, text: str, cleaned: str, hits: Sequence[Hit], rules: Sequen
             continue
         at = bisect_right(starts, start) - 1
         finding = Finding(rule, start, end, at if parts and start < parts[-1][1] else -1)
+        if evidence.ordered and rule.weight >= UNMISTAKABLE and 0 <= finding.sentence <= 1:
+            evidence.ordered = False
         finding.why_not = _why_not(finding, at, evidence, voids)
         evidence.findings.append(finding)
         if finding.fired:
@@ -145,7 +168,7 @@ def _why_not(finding: Finding, at: int, evidence: Evidence, voids: set[tuple[str
             return "stands after the opening"
         if rule.where == "later" and not before:
             return "nothing was delivered before it"
-    if evidence.wanted.content and (rule.weight < UNMISTAKABLE or not 0 <= sentence <= 1):
+    if evidence.ordered:
         return "part of the text that was ordered"
     if evidence.wanted.told and _told(finding, evidence):
         return "the ask says to answer so"
