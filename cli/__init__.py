@@ -4,7 +4,7 @@
     classify   saved traces -> verdicts         traces   what a file holds: JSON, JSON Lines, SSE or plain text
     serve      runs the proxy                   options  one flag for every setting
     replay     an upstream that answers from recorded traces (the app is `demur.audit.replay`)
-    demo       replay + proxy + a few calls on loopback, which checks itself (`demo.jsonl` is what it replays)
+    demo       replay + proxy + a few calls on loopback (`demo_run`), checked as they go; `demo.jsonl` is replayed
     config     the effective settings           render   verdicts on a terminal, the evidence underlined
 
 A subcommand is a module with a `command`. It is imported when it is called, so that `demur classify` needs neither the

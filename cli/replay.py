@@ -93,5 +93,5 @@ async def _serve(app: ASGIApp, host: str, port: int, summary: str) -> None:
 
 
 def _summary(recording: Recording) -> str:
-    text = f"{recording.size - recording.unmatched} traces, {len(recording.models)} models"
+    text = f"traces: {recording.size - recording.unmatched}, models: {len(recording.models)}"
     return text + (f"; {recording.unmatched} unreadable or without an ask, left out" if recording.unmatched else "")

@@ -78,7 +78,7 @@ def test_a_command_that_needs_more_says_what_to_install(
     real = builtins.__import__
 
     def without(name: str, *rest: Any, **more: Any) -> Any:
-        if name.startswith(("demur.proxy", "demur.audit")):
+        if name.startswith(("demur.proxy", "demur.audit", "demur.cli.demo_run")):
             raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
         return real(name, *rest, **more)
 

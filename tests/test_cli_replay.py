@@ -34,7 +34,7 @@ def test_it_answers_until_it_is_stopped(stop: signal.Signals, code: int, traces:
         assert process.stderr is not None
         try:
             first, second = process.stdout.readline(), process.stdout.readline()
-            assert first == "demur replay: 1 traces, 1 models; 1 unreadable or without an ask, left out\n"
+            assert first == "demur replay: traces: 1, models: 1; 1 unreadable or without an ask, left out\n"
             found = re.search(r"base_url=(\S+)", second)
             assert found is not None
             request = {"messages": [{"role": "user", "content": "Name a fruit"}], "stream": True}

@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from demur.cli import traces
 from demur.cli.traces import InputError, Item, line_batches, read_items, sniff
@@ -145,3 +147,27 @@ def test_a_live_pipe_is_read_line_by_line() -> None:
         for number in range(3):
             source.write(b"%d\n" % number)
             assert [item.obj for item in next(batches)] == [number]
+
+
+@given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
+def test_any_bytes_are_items_or_an_input_error(data: bytes) -> None:
+    try:
+        items = sniff(data, "f")
+    except InputError as error:
+        items, message = [], str(error)
+    else:
+        message = ""
+    assert bool(items) != message.startswith("f: ")
+
+
+@given(st.lists(st.binary(max_size=30)), st.integers(1, 7))
+def test_the_lines_do_not_depend_on_how_the_bytes_arrive(parts: list[bytes], size: int) -> None:
+    class Slow(io.BytesIO):
+        def read1(self, _: int | None = -1) -> bytes:
+            return self.read(size)
+
+    data = b"\n".join(parts)
+    whole = [item for batch in traces._batches(io.BytesIO(data), "f") for item in batch]
+    assert [repr(item) for batch in traces._batches(Slow(data), "f") for item in batch] == list(map(repr, whole))
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    assert [item.source for item in whole] == [f"f:{n}" for n, line in enumerate(lines, 1) if line.strip()]
