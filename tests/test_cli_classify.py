@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from demur.classifier import Classifier, normalize
+from demur.cli import classify as command
 from demur.cli.main import run
 
 REFUSAL = "I'm sorry, but I can't help with that."
@@ -22,6 +24,15 @@ ROWS: list[Any] = [
     {"id": 3, "nothing": "known"},
     "A bare string.",
 ]
+
+
+COMPILED = functools.cache(command._classifier)
+
+
+@pytest.fixture(autouse=True)
+def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling the rules takes longer than all that is tested here."""
+    monkeypatch.setattr(command, "_classifier", COMPILED)
 
 
 @pytest.fixture
