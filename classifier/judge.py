@@ -9,9 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from demur.classifier.examples import check_examples
+from demur.classifier.explain import Explanation, explain_choice
 from demur.classifier.lexicon import load_lexicons
 from demur.classifier.matcher import Matcher
 from demur.classifier.session import Session
+from demur.classifier.shapes import normalize
 from demur.classifier.trace import Ask, Trace
 from demur.classifier.verdict import Verdict, gravest
 
@@ -34,6 +37,7 @@ class Classifier:
     def __init__(self, *, lexicons: Sequence[Path] = (), min_confidence: float = 0.5) -> None:
         self._rules = load_lexicons(lexicons)
         self._matcher = Matcher(self._rules)
+        check_examples(self._rules, self._rules, self._matcher)
         self._min_confidence = min_confidence
         digest = hashlib.sha256(repr(self._rules).encode())
         self.rules_version = digest.hexdigest()[:12]
@@ -44,12 +48,22 @@ class Classifier:
 
     def classify(self, trace: Trace) -> Verdict:
         """The verdict on a whole trace; over several choices the gravest, with one verdict each below it."""
-        verdicts = []
+        return self._judge(trace)[0]
+
+    def explain(self, trace: Trace) -> Explanation:
+        """The verdict on a trace with every rule that hit, fired or not, and why."""
+        verdict, sessions = self._judge(trace)
+        singles = verdict.choices or (verdict,)
+        return Explanation(verdict, tuple(map(explain_choice, sessions, singles)))
+
+    def _judge(self, trace: Trace) -> tuple[Verdict, list[Session]]:
+        verdicts, sessions = [], []
         for choice in trace.choices:
             session = self.session(trace.ask)
             session.feed(choice.text)
+            sessions.append(session)
             verdicts.append(replace(session.finish(choice), index=choice.index))
-        return replace(combine(verdicts, trace), rules_version=self.rules_version)
+        return replace(combine(verdicts, trace), rules_version=self.rules_version), sessions
 
 
 @cache
@@ -60,12 +74,18 @@ def default_classifier() -> Classifier:
 
 def classify(trace: Trace | str | dict[str, Any], judge: TieBreaker | None = None) -> Verdict:
     """The verdict on a trace, a response text, or an object of any accepted shape."""
-    if not isinstance(trace, Trace):
-        from demur.classifier.shapes import normalize
-
-        trace = normalize(trace)
+    trace = _as_trace(trace)
     verdict = default_classifier().classify(trace)
     return judge(trace, verdict) if judge else verdict
+
+
+def explain(trace: Trace | str | dict[str, Any]) -> Explanation:
+    """How the verdict on `trace` comes about."""
+    return default_classifier().explain(_as_trace(trace))
+
+
+def _as_trace(trace: Trace | str | dict[str, Any]) -> Trace:
+    return trace if isinstance(trace, Trace) else normalize(trace)
 
 
 def combine(verdicts: Sequence[Verdict], trace: Trace) -> Verdict:

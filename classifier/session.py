@@ -7,7 +7,7 @@ from dataclasses import replace
 from demur.classifier.decide import decide, from_facts
 from demur.classifier.lexicon import Rule
 from demur.classifier.matcher import Matcher
-from demur.classifier.signals import gather
+from demur.classifier.signals import Evidence, gather
 from demur.classifier.trace import Ask, Choice
 from demur.classifier.verdict import Verdict
 
@@ -30,11 +30,19 @@ class Session:
 
     def finish(self, choice: Choice) -> Verdict:
         """The verdict on the text fed and the structured facts of `choice` (whose own text is not read)."""
+        evidence = self.evidence()
+        choice = replace(choice, text=self._pieces[0] if self._pieces else "")
+        verdict = from_facts(choice)
+        if verdict is None and evidence is not None:
+            verdict = decide(evidence, choice, self._min)
+        assert verdict is not None  # without evidence there was no text, which is a fact
+        return replace(verdict, rules_version=self._version, model=self._ask.model)
+
+    def evidence(self) -> Evidence | None:
+        """What the rules found in the text fed so far; None without text."""
         text = "".join(self._pieces)
+        if not text.strip():
+            return None
         self._pieces = [text]
         cleaned, hits = self._scan.finish()
-        choice = replace(choice, text=text)
-        verdict = from_facts(choice)
-        if verdict is None:
-            verdict = decide(gather(self._ask, text, cleaned, hits, self._rules), choice, self._min)
-        return replace(verdict, rules_version=self._version, model=self._ask.model)
+        return gather(self._ask, text, cleaned, hits, self._rules)

@@ -39,6 +39,7 @@ RESERVE = frozenset(
         "clarification",
     }
 )
+_COMMON = frozenset("the and to of is you that it for with are as be this have i not on or can your".split())
 #: Findings kept per rule; the rest adds nothing to a verdict.
 _PER_RULE = 4
 
@@ -68,7 +69,6 @@ class Evidence:
     sentences: list[tuple[int, int]]
     findings: list[Finding]
     marked: dict[int, set[str]] = field(default_factory=dict)
-    language: str | None = None
     ordered: bool = False
 
     @property
@@ -81,6 +81,12 @@ class Evidence:
 
     def fired(self, *names: str) -> list[Finding]:
         return [f for f in self.findings if f.fired and f.rule.signal.name in names]
+
+    @property
+    def language(self) -> str | None:
+        """The language of the rules that fired, else English when the text looks like it, else None."""
+        tongue = next((f.rule.language for f in self.findings if f.fired), None)
+        return tongue or ("en" if _looks_english(self.text[self.voice.start : self.voice.start + 400]) else None)
 
     def opening(self, *names: str) -> bool:
         """Whether one of `names` fired in the head of the text."""
@@ -168,7 +174,7 @@ def _why_not(finding: Finding, at: int, evidence: Evidence, voids: set[tuple[str
             return "stands after the opening"
         if rule.where == "later" and not before:
             return "nothing was delivered before it"
-    if evidence.ordered:
+    if evidence.ordered and not (rule.where == "later" and rule.weight >= UNMISTAKABLE):
         return "part of the text that was ordered"
     if evidence.wanted.told and _told(finding, evidence):
         return "the ask says to answer so"
@@ -182,3 +188,9 @@ def _told(finding: Finding, evidence: Evidence) -> bool:
     start, end = evidence.sentences[finding.sentence]
     sentence = evidence.text[start:end].strip(" \n.!\"'“”*").lower().replace("’", "'")
     return len(sentence) >= 6 and sentence in evidence.wanted.told
+
+
+def _looks_english(text: str) -> bool:
+    """A cheap test: several of the commonest English words. Says nothing about short or mixed texts."""
+    words = text.lower().split()
+    return sum(word in _COMMON for word in words) >= max(2, len(words) // 8)
