@@ -59,8 +59,9 @@ def command(
 
     \b
     Exit codes:
-      0  stopped by SIGTERM
-      1  wrong usage, a file that can't be read, or a port that is taken
+      0    stopped by SIGTERM
+      1    wrong usage, a file that can't be read, or a port that is taken
+      130  stopped by Ctrl-C
     """
     with needs_proxy("replay"):
         from demur.audit.recording import Recording
