@@ -14,34 +14,13 @@ from demur.classifier.trace import Ask, Choice, ToolCall, Trace, Usage
 #: No API returns more (OpenAI: n and parallel tool calls up to 128); bounds what a hostile stream can make us keep.
 MAX_CHOICES = MAX_CALLS = 256
 
-#: Where vendors put their token counts: a key, or a key within a key.
-_USAGE: dict[str, tuple[tuple[str, ...], ...]] = {
-    "input_tokens": (
-        ("prompt_tokens",),
-        ("input_tokens",),
-        ("promptTokenCount",),
-        ("inputTokens",),
-        ("prompt_eval_count",),
-    ),
-    "output_tokens": (
-        ("completion_tokens",),
-        ("output_tokens",),
-        ("candidatesTokenCount",),
-        ("outputTokens",),
-        ("eval_count",),
-    ),
-    "cached_tokens": (
-        ("prompt_tokens_details", "cached_tokens"),
-        ("input_tokens_details", "cached_tokens"),
-        ("cache_read_input_tokens",),
-        ("cachedContentTokenCount",),
-        ("cacheReadInputTokens",),
-    ),
-    "reasoning_tokens": (
-        ("completion_tokens_details", "reasoning_tokens"),
-        ("output_tokens_details", "reasoning_tokens"),
-        ("thoughtsTokenCount",),
-    ),
+#: The vendors' names for token counts → ours.
+_COUNTS = {
+    **dict.fromkeys(("prompt_tokens", "promptTokenCount", "inputTokens", "prompt_eval_count"), "input_tokens"),
+    **dict.fromkeys(("completion_tokens", "candidatesTokenCount", "outputTokens", "eval_count"), "output_tokens"),
+    **dict.fromkeys(("cache_read_input_tokens", "cachedContentTokenCount", "cacheReadInputTokens"), "cached_tokens"),
+    "thoughtsTokenCount": "reasoning_tokens",
+    **{name: name for name in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")},
 }
 
 
@@ -176,15 +155,14 @@ class Draft:
 
     def count(self, usage: dict[str, Any]) -> None:
         """Token counts, as any vendor spells them; later ones replace earlier ones."""
-        for name, paths in _USAGE.items():
-            for path in paths:
-                value: object = usage
-                for key in path:
-                    value = fields.mapping(value).get(key)
+        for key, value in usage.items():
+            name = _COUNTS.get(key)
+            if name is not None:
                 number = fields.count(value)
                 if number is not None:
                     self.usage[name] = number
-                    break
+            elif isinstance(value, dict) and key.endswith("_tokens_details"):
+                self.count({detail: value.get(detail) for detail in ("cached_tokens", "reasoning_tokens")})
 
     def trace(self, ask: Ask, *, stream: bool = False, cut: bool = False) -> Trace:
         """What was read so far. In a stream a choice without finish reason stops short; `cut`: its end was abnormal."""

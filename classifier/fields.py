@@ -1,4 +1,4 @@
-"""Reading other people's JSON without raising: each helper gives a value of the expected type, or that type's empty one."""
+"""Reading other people's JSON without raising: each helper gives the expected type, or that type's empty value."""
 
 from __future__ import annotations
 

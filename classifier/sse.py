@@ -48,7 +48,7 @@ class SSEReader:
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.max_event_bytes = max_event_bytes
         self.truncated = False
-        self._held = bytearray()  # the unfinished event; only its last byte once it is over the cap
+        self._held = bytearray()  # the unfinished event; only its last two bytes once it is over the cap
         self._start = 0  # absolute offset of the unfinished event
         self._offset = 0  # absolute offset of the next byte to come
         self._has_cr = False  # LF-only streams, nearly all, are searched with find()
@@ -60,24 +60,22 @@ class SSEReader:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that end in `chunk`, in order."""
-        held, size = self._held, len(chunk)
-        offset = self._offset
+        held, offset, size = self._held, self._offset, len(chunk)
         self._offset = offset + size
-        if not self._has_cr and b"\r" in chunk:
+        cr = chunk.find(b"\r")
+        if cr >= 0:
             self._has_cr = True
         if held:
-            scan = len(held) - 1  # a line end may begin in the last byte
+            scan = len(held) - 2  # a line end may begin there
             held += chunk
             return self._split(held, scan, fresh=False)
         # Nearly always a chunk is one whole event of one line.
-        if (
-            chunk[:5] == b"data:"
-            and chunk.find(b"\n") == size - 2
-            and chunk[-1] == 10
-            and not self._has_cr
-            and size <= self.max_event_bytes
-        ):
-            return [Event(None, chunk[6 if chunk[5] == 32 else 5 : -2], offset, offset + size)]
+        if chunk.startswith(b"data:") and size <= self.max_event_bytes:
+            stop = chunk.find(b"\n")
+            if cr >= 0:
+                stop = cr if stop == cr + 1 else -1
+            if stop > 0 and chunk[stop:] == (b"\n\n" if cr < 0 else b"\r\n\r\n"):
+                return [Event(None, chunk[6 if chunk[5] == 32 else 5 : stop], offset, offset + size)]
         return self._split(chunk, 0, fresh=True)
 
     def close(self) -> list[Event]:
@@ -98,30 +96,33 @@ class SSEReader:
                 return events
             pos = self._after_gap(data, len(BOM) if not base and data.startswith(BOM) else 0)
             start = base + pos
-        while (bounds := self._blank_line(data, max(scan, pos))) is not None:
-            stop, end = bounds
+        size = len(data)
+        while pos < size:
+            stop, end = self._blank_line(data, max(scan, pos))
+            if stop < 0:
+                break
             event = self._event(data[pos:stop], start, base + stop, base + end)
             if event:
                 events.append(event)
-            pos = self._after_gap(data, end)
+            pos = self._after_gap(data, end) if end < size and data[end] in b"\r\n" else end
             start = base + pos
         self._start = start
         if self._offset - start > self.max_event_bytes + 2:  # 2: its last line end may have come already
             self.truncated = True
-            pos = len(data) - 1
+            pos = max(pos, size - 2)
         if data is self._held:
             del self._held[:pos]
         else:
             self._held = bytearray(data[pos:])
         return events
 
-    def _blank_line(self, data: bytes | bytearray, pos: int) -> tuple[int, int] | None:
-        """Where the event's last line stops, and where the blank line after it ends."""
+    def _blank_line(self, data: bytes | bytearray, pos: int) -> tuple[int, int]:
+        """Where the event's last line stops and where the blank line after it ends; negative when there is none."""
         if self._has_cr:
             found = _BLANK_LINE.search(data, pos)
-            return found.span() if found else None
+            return found.span() if found else (-1, -1)
         stop = data.find(b"\n\n", pos)
-        return (stop, stop + 2) if stop >= 0 else None
+        return stop, stop + 2
 
     @staticmethod
     def _after_gap(data: bytes | bytearray, pos: int) -> int:
@@ -130,16 +131,19 @@ class SSEReader:
         return gap.end() if gap else pos
 
     def _event(self, block: bytes | bytearray, start: int, stop: int, end: int) -> Event | None:
-        size = stop - start
-        if size > self.max_event_bytes:
+        """The event in `block`, whose bytes are `start` to `stop` of the stream; None when it carries no data."""
+        if stop - start > self.max_event_bytes:
             self.truncated = True
-            return Event(None, b"", start, end, size)
+            return Event(None, b"", start, end, stop - start)
         block = bytes(block)
+        if block.startswith(b"data:") and b"\n" not in block and b"\r" not in block:
+            return Event(None, block[6:] if block[5:6] == b" " else block[5:], start, end)
         name, data = None, []
         for line in _NEWLINE.split(block) if self._has_cr else block.split(b"\n"):
-            field, _, value = line.partition(b":")
-            if field == b"data":
-                data.append(value[1:] if value[:1] == b" " else value)
-            elif field == b"event":
-                name = value.removeprefix(b" ").decode("utf-8", "replace") or None
+            if line.startswith(b"data:"):
+                data.append(line[6:] if line[5:6] == b" " else line[5:])
+            elif line.startswith(b"event:"):
+                name = line[6:].removeprefix(b" ").decode("utf-8", "replace") or None
+            elif line == b"data":
+                data.append(b"")
         return Event(name, b"\n".join(data), start, end) if data else None
