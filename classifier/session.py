@@ -36,7 +36,9 @@ class Session:
         if verdict is None and evidence is not None:
             verdict = decide(evidence, choice, self._min)
         assert verdict is not None  # without evidence there was no text, which is a fact
-        return replace(verdict, rules_version=self._version, model=self._ask.model)
+        return replace(
+            verdict, rules_version=self._version, model=self._ask.model, inspected=choice.inspected
+        )
 
     def evidence(self) -> Evidence | None:
         """What the rules found in the text fed so far; None without text."""

@@ -55,4 +55,4 @@ class StreamJudge:
 
     def _judge(self, choice: Choice) -> Verdict:
         session = self._sessions.get(choice.index) or self._classifier.session(self.answer.ask)
-        return replace(session.finish(choice), index=choice.index, inspected=choice.inspected)
+        return replace(session.finish(choice), index=choice.index)
