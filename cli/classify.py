@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from demur.classifier import Classifier, Trace, Verdict, normalize
+from demur.classifier.explain import Explanation
 from demur.cli.options import load_settings, settings_flags
 from demur.cli.traces import InputError, Item, line_batches, read_items
 
@@ -26,13 +27,16 @@ class Judged:
     item: Item
     trace: Trace
     verdict: Verdict
-    explanation: dict[str, Any] | None = None
+    explanation: Explanation | None = None
 
     def to_dict(self) -> dict[str, Any]:
         out = self.verdict.to_dict()
         out["id"] = self.item.id
         if self.explanation is not None:
-            out["explanation"] = self.explanation
+            out["explanation"] = [
+                {"index": choice.verdict.index, "hits": [hit.to_dict() for hit in choice.hits], "points": choice.points}
+                for choice in self.explanation.choices
+            ]
         return out
 
 
@@ -48,9 +52,9 @@ class Judge:
         try:
             if item.problem is None:
                 trace = self._completed(normalize(item.obj))
-            verdict = self._classifier.classify(trace)
             if self._explain:
-                explanation = self._classifier.explain(trace).to_dict()
+                explanation = self._classifier.explain(trace)
+            verdict = explanation.verdict if explanation else self._classifier.classify(trace)
         except Exception as fault:  # the next line must still be judged
             reason = f"classifier failed: {type(fault).__name__}: {fault}"
             verdict = Verdict(None, "not_classified", reason=reason, rules_version=self._classifier.rules_version)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from demur.classifier import Verdict
+from demur.classifier.explain import ChoiceExplanation
 from demur.classifier.verdict import Signal
 
 if TYPE_CHECKING:
@@ -78,7 +80,8 @@ def show_one(console: Console, judged: Judged) -> None:
             console.print(_headline(f"  choice {of_choice.index}", of_choice))
         show_text(console, choice.text or choice.refusal, of_choice)
     if judged.explanation is not None:
-        _show_explanation(console, judged.explanation)
+        for explained in judged.explanation.choices:
+            show_explanation(console, explained)
 
 
 def show_text(console: Console, text: str, verdict: Verdict) -> None:
@@ -160,8 +163,19 @@ def _signal(signal: Signal, text: str) -> Text:
     return line
 
 
-def _show_explanation(console: Console, explanation: dict[str, object]) -> None:
-    console.print(Text(str(explanation)))
+def show_explanation(console: Console, choice: ChoiceExplanation) -> None:
+    """Every rule that matched, in order of place, and the numbers that were added up."""
+    for hit in choice.hits:
+        what = "fired" if hit.why_not is None else "suppressed"
+        line = Text.assemble("  ", (f"{what:10}", "bold" if hit.why_not is None else "dim"), f"  {hit.rule}")
+        line.append(f"  {hit.signal} {hit.weight:.2f}", style="dim")
+        line.append(f"\n    “{_clip(hit.span.text, 120)}”: {_clip(hit.why_not or hit.why, 200)}")
+        console.print(line)
+    if choice.points:
+        terms = ", ".join(f"{name} {points:+.2f}" for name, points in choice.points.items())
+        total = Text(f"log odds of a refusal {sum(choice.points.values()):+.2f} = {terms}")
+        console.print(Padding(total, (0, 0, 0, 2)))
+    console.print()
 
 
 def _table(results: Sequence[Judged]) -> Table:

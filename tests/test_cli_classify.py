@@ -171,15 +171,22 @@ def test_the_text_is_shown_with_its_evidence_marked(pipe: Any, capsys: pytest.Ca
     assert any("hard_refusal_lexicon" in line for line in lines)
 
 
-def test_explain_names_the_rules(pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    pipe(REFUSAL)
+def test_explain_names_every_rule_that_matched_and_why_it_did_not_count(
+    pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    quoted = f'{REFUSAL} The villain says: "I cannot do that."'
+    pipe(quoted)
     run(["classify", "--explain"])
     shown = capfdbinary.readouterr().out.decode()
-    pipe(jsonl(REFUSAL))
+    pipe(jsonl(quoted))
     run(["classify", "--explain", "--jsonl"])
     (found,) = verdicts(capfdbinary.readouterr().out.decode())
-    assert found["explanation"]
-    assert found["signals"][0]["rule"] in shown
+    (choice,) = found["explanation"]
+    assert {hit["fired"] for hit in choice["hits"]} == {True, False}
+    assert choice["points"]
+    for hit in choice["hits"]:
+        assert f"{'fired' if hit['fired'] else 'suppressed':10}  {hit['rule']}" in shown
+        assert (hit["why_not"] or hit["why"]) in " ".join(shown.split())
 
 
 def test_settings_come_from_flags_file_and_environment(
