@@ -26,44 +26,36 @@ class GrammarError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Phrase:
-    """A literal text; `open_end`: its last word may go on."""
-
-    text: str
-    open_end: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
-    """After the part before: `least` to `most` words, then one of `phrases`."""
+    """After the part before: `least` to `most` words, then one of `texts`. Texts in `open_ended` may go on."""
 
     least: int
     most: int
-    phrases: tuple[Phrase, ...]
     texts: tuple[str, ...]
+    open_ended: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The expanded pattern: one of `anchors` (found by the automaton), then every step in order."""
+    """The expanded pattern: one of `anchors` (found by the automaton), then every step in order.
 
-    anchors: tuple[Phrase, ...]
+    Anchors in `open_ended` may go on.
+    """
+
+    anchors: tuple[str, ...]
+    open_ended: frozenset[str] = frozenset()
     steps: tuple[Step, ...] = ()
 
 
 def expand(source: str, macros: Mapping[str, str] | None = None) -> Pattern:
     """The pattern `source` as phrases. Raises GrammarError with the position of what is wrong."""
-    segments: list[tuple[str, ...]] = []
-    gaps: list[tuple[int, int]] = []
-    reader = _Reader(source, macros or {}, ())
-    while True:
-        segments.append(_tidy(reader.sequence(stop="<"), source))
-        if reader.at_end():
-            break
-        gaps.append(reader.gap())
-    phrases = [tuple(_phrase(text, source) for text in segment) for segment in segments]
-    steps = tuple(Step(least, most, p, tuple(x.text for x in p)) for (least, most), p in zip(gaps, phrases[1:], strict=True))
-    return Pattern(phrases[0], steps)
+    reader = _Reader(fold(source), macros or {}, ())
+    anchors, open_anchors = _tidy(reader.sequence(stop="<"), source)
+    steps: list[Step] = []
+    while not reader.at_end():
+        least, most = reader.gap()
+        steps.append(Step(least, most, *_tidy(reader.sequence(stop="<"), source)))
+    return Pattern(anchors, open_anchors, tuple(steps))
 
 
 class _Reader:
@@ -113,7 +105,7 @@ class _Reader:
         if name in self.inside:
             raise GrammarError(f"macro {name!r} contains itself")
         self.at = end + 1
-        inner = _Reader(self.macros[name], self.macros, (*self.inside, name))
+        inner = _Reader(fold(self.macros[name]), self.macros, (*self.inside, name))
         return inner.sequence(stop="")
 
     def gap(self) -> tuple[int, int]:
@@ -125,20 +117,18 @@ class _Reader:
         return int(least), int(most)
 
 
-def _tidy(texts: list[str], source: str) -> tuple[str, ...]:
-    """Folded, single-spaced, without the spaces that an absent optional leaves, without doubles."""
+def _tidy(texts: list[str], source: str) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The texts single-spaced, without doubles and without their "~"; and those that had one."""
     out: dict[str, None] = {}
+    open_ended: set[str] = set()
     for text in texts:
-        plain = " ".join(fold(text).split()).replace(" ,", ",").replace(" .", ".")
-        if not plain.strip("~ "):
+        plain = " ".join(text.split()).replace(" ,", ",").replace(" .", ".")
+        if "~" in plain:
+            plain = plain.removesuffix("~")
+            open_ended.add(plain)
+            if "~" in plain:
+                raise GrammarError(f"'~' stands only at the end of a part: {source!r}")
+        if not plain:
             raise GrammarError(f"{source!r} has a part that can be empty")
         out[plain] = None
-    return tuple(out)
-
-
-def _phrase(text: str, source: str) -> Phrase:
-    open_end = text.endswith("~")
-    text = text.removesuffix("~")
-    if "~" in text:
-        raise GrammarError(f"'~' stands only at the end of a part: {source!r}")
-    return Phrase(text, open_end)
+    return tuple(out), frozenset(open_ended)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -35,12 +34,11 @@ class Classifier:
     name = "demur-rules"
 
     def __init__(self, *, lexicons: Sequence[Path] = (), min_confidence: float = 0.5) -> None:
-        self._rules = load_lexicons(lexicons)
+        self._rules, version = load_lexicons(lexicons)
         self._matcher = Matcher(self._rules)
         check_examples(self._rules, self._rules, self._matcher)
         self._min_confidence = min_confidence
-        digest = hashlib.sha256(repr(self._rules).encode())
-        self.rules_version = digest.hexdigest()[:12]
+        self.rules_version = version
 
     def session(self, ask: Ask) -> Session:
         """A session for the text of one choice that answers `ask`."""

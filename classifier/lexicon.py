@@ -5,12 +5,12 @@ Our own files and a user's go through the same door. Nothing here judges a text.
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -60,27 +60,31 @@ def signal_kinds() -> Mapping[str, SignalKind]:
     return {name: SignalKind(name, entry["target"], entry["why"]) for name, entry in data.items()}
 
 
-def load_lexicons(extra: Iterable[Path] = ()) -> tuple[Rule, ...]:
-    """The rules of our lexicons and then of the files in `extra`. Raises LexiconError."""
+def load_lexicons(extra: Iterable[Path] = ()) -> tuple[tuple[Rule, ...], str]:
+    """The rules of our lexicons and then of the files in `extra`, and the version of them all. Raises LexiconError."""
     ours = files("demur.classifier").joinpath("lexicons")
     rules: list[Rule] = []
+    digest = hashlib.sha256(files("demur.classifier").joinpath("weights.toml").read_bytes())
     for file in (*(ours.joinpath(f"{language}.toml") for language in LANGUAGES), *extra):
-        rules += read_lexicon(file)
+        name = str(file) if isinstance(file, Path) else file.name
+        try:
+            text = file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise LexiconError(f"{name}: cannot be read: {error}") from error
+        digest.update(text.encode())
+        rules += read_lexicon(text, name)
     seen: dict[str, str] = {}
     for rule in rules:
         if rule.id in seen:
             raise LexiconError(f"{rule.file}: rule {rule.id}: the id is taken already, in {seen[rule.id]}")
         seen[rule.id] = rule.file
-    return tuple(rules)
+    return tuple(rules), digest.hexdigest()[:12]
 
 
-def read_lexicon(file: Path | Traversable) -> list[Rule]:
-    """The rules of one file. Raises LexiconError."""
-    name = str(file) if isinstance(file, Path) else file.name
+def read_lexicon(text: str, name: str) -> list[Rule]:
+    """The rules of one file with content `text`; `name` stands in errors. Raises LexiconError."""
     try:
-        data = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise LexiconError(f"{name}: cannot be read: {error}") from error
+        data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise LexiconError(f"{name}: not TOML: {error}") from error
     _only(data, _FILE_KEYS, name)

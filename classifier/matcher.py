@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import ahocorasick
 
 from demur.classifier.fold import clean, fold
-from demur.classifier.grammar import Pattern, Phrase, Step
+from demur.classifier.grammar import Step
 from demur.classifier.lexicon import Rule
 
 #: Pieces are gathered up to this many characters before the automaton runs: starting it costs more than a token does.
@@ -32,11 +32,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
+    """What an anchor stands for: a pattern of a rule."""
+
     rule: int
     unless: bool
-    length: int
-    open_start: bool
-    open_end: bool
+    open_ended: bool
     steps: tuple[Step, ...]
 
 
@@ -48,19 +48,14 @@ class Matcher:
         for number, rule in enumerate(rules):
             for unless, patterns in ((False, rule.phrases), (True, rule.unless)):
                 for pattern in patterns:
-                    self._add(table, number, unless, pattern)
+                    closed = _Entry(number, unless, False, pattern.steps)
+                    opened = _Entry(number, unless, True, pattern.steps)
+                    for text in pattern.anchors:
+                        table.setdefault(text, []).append(opened if text in pattern.open_ended else closed)
         self.automaton = ahocorasick.Automaton()
         for text, entries in table.items():
-            self.automaton.add_word(text, tuple(entries))
+            self.automaton.add_word(text, (len(text), entries))
         self.automaton.make_automaton()
-        self.longest = max(map(len, table), default=1)
-
-    @staticmethod
-    def _add(table: dict[str, list[_Entry]], rule: int, unless: bool, pattern: Pattern) -> None:
-        for phrase in pattern.anchors:
-            text = phrase.text
-            entry = _Entry(rule, unless, len(text), not _wordish(text[0]), phrase.open_end or not _wordish(text[-1]), pattern.steps)
-            table.setdefault(text, []).append(entry)
 
     def scan(self) -> Scan:
         return Scan(self)
@@ -75,7 +70,7 @@ class Scan:
         self._waiting_length = 0
         self._blocks: list[str] = []
         self._length = 0
-        self._found: list[tuple[int, tuple[_Entry, ...]]] = []
+        self._found: list[tuple[int, tuple[int, list[_Entry]]]] = []
         self._iter = None
 
     def feed(self, piece: str) -> None:
@@ -102,23 +97,28 @@ class Scan:
             self._run()
         text = "".join(self._blocks)
         self._blocks = [text]
-        hits = [hit for last, entries in self._found for entry in entries if (hit := _check(text, last + 1, entry))]
+        hits: list[Hit] = []
+        for last, (length, entries) in self._found:
+            start, end = last + 1 - length, last + 1
+            if start and _wordish(text[start - 1]) and _wordish(text[start]):
+                continue
+            goes_on = _goes_on(text, end) and _wordish(text[last])
+            for entry in entries:
+                if entry.open_ended or not goes_on:
+                    stop = _follow_all(text, end, entry.steps)
+                    if stop >= 0:
+                        hits.append(Hit(entry.rule, start, stop, entry.unless))
         hits.sort(key=lambda hit: (hit.start, -hit.end))
         return text, hits
 
 
-def _check(text: str, end: int, entry: _Entry) -> Hit | None:
-    """The hit, if words begin and end where the phrase does and the steps follow."""
-    start = end - entry.length
-    if not entry.open_start and start and _wordish(text[start - 1]) :
-        return None
-    if not entry.open_end and _goes_on(text, end):
-        return None
-    for step in entry.steps:
-        end = _follow(text, end, step)
-        if end < 0:
-            return None
-    return Hit(entry.rule, start, end, entry.unless)
+def _follow_all(text: str, at: int, steps: tuple[Step, ...]) -> int:
+    """Where the last of `steps` ends after `at`; -1 if one does not follow."""
+    for step in steps:
+        at = _follow(text, at, step)
+        if at < 0:
+            break
+    return at
 
 
 def _follow(text: str, at: int, step: Step) -> int:
@@ -127,9 +127,10 @@ def _follow(text: str, at: int, step: Step) -> int:
         while at < len(text) and text[at] == " ":
             at += 1
         if skipped >= step.least and text.startswith(step.texts, at):
-            for phrase in step.phrases:
-                if text.startswith(phrase.text, at) and (phrase.open_end or not _goes_on(text, at + len(phrase.text))):
-                    return at + len(phrase.text)
+            for phrase in step.texts:
+                end = at + len(phrase)
+                if text.startswith(phrase, at) and (phrase in step.open_ended or not _goes_on(text, end)):
+                    return end
         stop = text.find(" ", at)
         if stop < 0 or stop - at > 40 or text[stop - 1] in ".!?:;":
             return -1
