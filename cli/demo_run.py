@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from demur.audit.loopback import listening
@@ -20,7 +19,7 @@ from demur.audit.recording import Recording
 from demur.audit.replay import create_replay_app
 from demur.classifier.sse import SSEReader
 from demur.cli.demo import Call
-from demur.cli.render import STYLES, make_console, show_marked
+from demur.cli.render import STYLES, make_console, show_indented, show_marked
 from demur.config import Settings
 from demur.proxy.app import create_app
 from demur.proxy.telemetry import Telemetry
@@ -70,7 +69,7 @@ async def _converse(console: Console, calls: Sequence[Call], telemetry: Telemetr
     async with listening(replay) as upstream:
         app = create_app(Settings(upstream=f"{upstream}/v1"), telemetry=telemetry)
         async with listening(app) as proxy, httpx.AsyncClient(base_url=proxy, trust_env=False, timeout=10) as client:
-            console.print(f"A recorded model answers on {upstream}, the proxy listens on {proxy}.\n")
+            console.print(f"recorded model: {upstream}\nproxy:          {proxy}\n")
             for number, call in enumerate(calls, 1):
                 reply = await _ask(client, call)
                 _show(console, number, call, reply)
@@ -104,22 +103,24 @@ def _show(console: Console, number: int, call: Call, reply: Reply) -> None:
     verdict = reply.verdict
     label, confidence = verdict["label"], verdict["confidence"]
     console.print(Text(f"{number}  {call.title}", style="bold"))
-    _print(console, Text(f"asked: {call.prompt}", style="dim"))
-    _print(console, Text.assemble("verdict: ", (str(label), STYLES.get(label, "")), f"  confidence {confidence:.2f}"))
+    show_indented(console, Text(f"asked: {call.prompt}", style="dim"))
+    show_indented(
+        console, Text.assemble("verdict: ", (str(label), STYLES.get(label, "")), f"  confidence {confidence:.2f}")
+    )
     console.print()
-    show_marked(console, reply.text, [(s["start"], s["end"]) for signal in verdict["signals"] for s in signal["spans"]])
+    show_marked(
+        console,
+        reply.text or "(no text)",
+        [(s["start"], s["end"]) for signal in verdict["signals"] for s in signal["spans"]],
+    )
     for signal in verdict["signals"]:
         fact = f" [{signal['field']}]" if "field" in signal else ""
-        _print(console, Text(f"{signal['name']}: {signal['why']}{fact}"))
+        show_indented(console, Text(f"{signal['name']}: {signal['why']}{fact}"))
     for name, value in reply.headers.items():
-        _print(console, Text(f"{name}: {value}", style="cyan"))
+        show_indented(console, Text(f"{name}: {value}", style="cyan"))
     if reply.key is not None:
-        _print(console, Text(f'"refusal_verdict": {json.dumps(reply.key)}', style="cyan"))
+        show_indented(console, Text(f'"refusal_verdict": {json.dumps(reply.key)}', style="cyan"))
     console.print()
-
-
-def _print(console: Console, text: Text) -> None:
-    console.print(Padding(text, (0, 0, 0, 2)))
 
 
 def _wrong(call: Call, reply: Reply) -> list[str]:
@@ -147,7 +148,7 @@ def _show_span(console: Console, exported: str, expected: int) -> list[str]:
     if shown is not None:
         console.print(Text(f"The span of a disguised refusal, as OpenTelemetry gets it: {shown['name']}", style="bold"))
         for name, value in sorted(shown["attributes"].items()):
-            _print(console, Text(f"{name} = {json.dumps(value)}", style="cyan"))
+            show_indented(console, Text(f"{name} = {json.dumps(value)}", style="cyan"))
         console.print()
     return [] if len(judged) == expected and shown else [f"{len(judged)} of {expected} spans carry a verdict"]
 

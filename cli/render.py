@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -123,11 +122,22 @@ def excerpt(text: str, spans: Sequence[tuple[int, int]]) -> Text:
     return out
 
 
+def show_indented(console: Console, text: Text) -> None:
+    """The text wrapped, each line indented, without the trailing blanks that rich's own Padding leaves."""
+    for line in _wrapped(console, text):
+        console.print(Text.assemble("  ", line) if line else line, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _wrapped(console: Console, text: Text) -> Iterator[Text]:
+    for line in text.wrap(console, max(console.width - 2, 20)):
+        line.rstrip()
+        yield line
+
+
 def _marked_lines(console: Console, text: Text) -> Iterator[Text]:
     """The text wrapped and indented; without colour, a line of ^ below every line that holds evidence."""
     plain = console.color_system is None or console.no_color or console.is_dumb_terminal
-    for line in text.wrap(console, max(console.width - 2, 20)):
-        line.rstrip()
+    for line in _wrapped(console, text):
         yield Text.assemble("  " if line else "", line)
         marked = {i for span in line.spans for i in range(span.start, span.end)}
         if plain and marked:
@@ -174,7 +184,7 @@ def show_explanation(console: Console, choice: ChoiceExplanation) -> None:
     if choice.points:
         terms = ", ".join(f"{name} {points:+.2f}" for name, points in choice.points.items())
         total = Text(f"log odds of a refusal {sum(choice.points.values()):+.2f} = {terms}")
-        console.print(Padding(total, (0, 0, 0, 2)))
+        show_indented(console, total)
     console.print()
 
 
