@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from demur.classifier.judge import default_classifier
 from demur.config import Settings
 from demur.proxy.app import App, create_app
 from demur.proxy.observe import Exchange
@@ -219,17 +220,24 @@ class Collector(list[Exchange]):
 async def proxy(url: str, *, app: dict[str, Any] | None = None, **settings: Any) -> AsyncIterator[Proxy]:
     """The real application on the real server; `app` goes to `create_app`."""
     ended = Collector()
-    options = app or {}
+    options: dict[str, Any] = {"classifier": default_classifier(), **(app or {})}
     built = create_app(Settings(upstream=url, **settings), **{**options, "sinks": [*options.get("sinks", ()), ended]})
     with socket.create_server(("127.0.0.1", 0)) as sock:
         server = Server(built, [sock], lifespan=True)
-        task = asyncio.ensure_future(server.serve([sock]))
-        await server.listening.wait()
+        # What `server.serve` does, without the pauses of its main loop.
+        server.config.load()
+        server.lifespan = server.config.lifespan_class(server.config)
+        await server.startup([sock])
         try:
             yield Proxy(sock.getsockname()[1], built, ended)
         finally:
-            server.should_exit = True
-            await task
+            for listener in server.servers:
+                listener.close()
+            for client in list(server.server_state.connections):
+                client.shutdown()
+            server.cancel()
+            await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
+            await server.lifespan.shutdown()
 
 
 # The client.

@@ -9,6 +9,7 @@ import random
 import re
 import zlib
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -22,9 +23,11 @@ from fake_upstream import (
     call,
     chunk,
     completion,
+    connection,
     event,
     head,
     proxy,
+    read_answer,
     request,
     say,
     upstream,
@@ -78,7 +81,7 @@ def test_w01_events_arrive_as_they_are_sent(mode: str) -> None:
     answer, _ = through(*steps, END, stream_verdict=mode)
     times = [when for when, piece in answer.times if piece]
     assert len(times) == 6
-    gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(times)]
     assert all(0.1 < gap < 1 for gap in gaps)  # one by one, neither together nor late
 
 
@@ -117,7 +120,7 @@ def test_w04_w05_any_cut_gives_the_same_bytes_and_the_same_verdict(mode: str) ->
         assert exchange.verdict is not None
         assert exchange.trace is not None
         assert exchange.trace.choices[0].text == "".join(texts)
-    assert {e.verdict.with_id("") for _, e in results if e.verdict}.__len__() == 1
+    assert len({repr(e.verdict.with_id("")) for _, e in results if e.verdict}) == 1
 
 
 @MODES
@@ -267,13 +270,13 @@ def test_an_endless_event_passes_and_is_not_kept(mode: str) -> None:  # W16, in 
 def test_w40_coded_json_keeps_its_bytes_and_is_judged() -> None:
     plain = completion("I'm sorry, but I can't help with that.")
     for coding, packed in {
-        "gzip": zlib.compressobj(wbits=31).compress(b"") and b"" or _gzip(plain),
+        "gzip": _gzip(plain),
         "deflate": zlib.compress(plain),
         "x-gzip": _gzip(plain),
     }.items():
-        answer, exchange = through(
+        answer, _ = through(
             whole(packed, "application/json", f"Content-Encoding: {coding}"),
-            sent=ask(None or "How?", "Accept-Encoding: gzip, br;q=0.5, zstd"),
+            sent=ask("How?", "Accept-Encoding: gzip, br;q=0.5, zstd"),
         )
         assert (answer.body, answer.get("content-encoding")) == (packed, coding)
         assert answer.get("content-length") == str(len(packed))
@@ -328,9 +331,7 @@ def test_w85_json_carries_its_verdict_in_headers_and_a_stream_in_its_finish_chun
             assert complete.get("x-refusal-score") == f"{verdict['confidence']:.3g}"
             assert complete.get("x-refusal-action") == "non_compliance"
             assert complete.get("x-refusal-status") == "complete"
-            assert complete.get(
-                "x-refusal-classifier",
-            ).startswith("demur-rules/")  # type: ignore[union-attr]
+            assert complete.get("x-refusal-classifier").startswith("demur-rules/")  # type: ignore[union-attr]
             assert complete.get("x-refusal-signals")
 
             stream = await call(px, ask(stream=True))
@@ -352,14 +353,14 @@ def test_w85_json_carries_its_verdict_in_headers_and_a_stream_in_its_finish_chun
 def test_a_lookup_is_pending_while_the_stream_runs() -> None:
     async def run() -> None:
         async with upstream(head(), chunk(say("Well")), 0.5, chunk(STOP + DONE), END) as up, proxy(up.url) as px:
-            stream = asyncio.ensure_future(call(px, ask(stream=True)))
-            while not px.app.relay.observers.in_flight:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.2)
-            id = next(iter(px.app.relay.observers._store._pending))  # type: ignore[union-attr]
-            assert (await call(px, request("GET", f"/-/verdicts/{id}"))).status == 202
-            assert (await stream).get("x-refusal-id") == id
-            assert (await call(px, request("GET", f"/-/verdicts/{id}"))).status == 200
+            async with connection(px) as (reader, writer):
+                writer.write(ask(stream=True))
+                lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+                (id,) = (line.partition(": ")[2] for line in lines if line.startswith("x-refusal-id"))
+                pending = await call(px, request("GET", f"/-/verdicts/{id}"))
+                assert (pending.status, pending.json()) == (202, {"id": id, "status": "pending"})
+                await reader.readuntil(END)
+            assert (await call(px, request("GET", f"/-/verdicts/{id}"))).json()["label"] == "answer"
 
     asyncio.run(run())
 
@@ -427,8 +428,6 @@ def test_w51_expect_100_continue() -> None:
     async def run() -> None:
         body = random.Random(1).randbytes(3_000_000)
         async with upstream(whole(b"{}")) as up, proxy(up.url) as px:
-            from fake_upstream import connection, read_answer
-
             async with connection(px) as (reader, writer), asyncio.timeout(20):
                 lines = ("Expect: 100-continue", f"Content-Length: {len(body)}")
                 writer.write(request("POST", "/v1/audio/transcriptions", None, *lines))
