@@ -81,8 +81,9 @@ class SSEReader:
     def close(self) -> list[Event]:
         """The stream has ended; what is left counts as an event, although its blank line is missing."""
         block = bytes(self._held).rstrip(b"\r\n")
+        stop = self._offset - len(self._held) + len(block)
         self._held.clear()
-        event = self._event(block, self._start, self._offset - len(block), self._offset) if block else None
+        event = self._event(block, self._start, stop, self._offset) if block else None
         return [event] if event else []
 
     def _split(self, data: bytes | bytearray, scan: int, *, fresh: bool) -> list[Event]:
