@@ -41,6 +41,7 @@ _CONTENT = re.compile(
 _TRANSLATE = re.compile(r"\btranslat|\bin(?:to)? (?:english|french|german|spanish|italian|chinese|japanese|korean|russian|hindi|arabic|portuguese|dutch|polish|turkish)\b|翻译|翻譯|अनुवाद|переведи|traduc|traduis|übersetz|번역|翻訳|ترجم")
 _ELISION_ASKED = re.compile(r"\bonly (?:the )?(?:changed|changes|diff|relevant)|\bskeleton|\bempty|\bno bod|\bstub|\boutline|\bplaceholder|\babstract|\bbrief|\bshort")
 _ELIDED = re.compile(r"(?:omitted|left out|skipped|truncated|shortened) for (?:brevity|space|length)|\brest of (?:the )?(?:code|file|implementation|table|list|months) (?:goes )?here")
+_ELISION_WORDS = ("brevity", "omitted", "left out", "skipped", "rest of", "shortened")
 _TOLD = re.compile(r"\b(?:say|reply|answer|respond|write|output|return|tell)\b")
 _ITEM = re.compile(r"(?m)^[ \t]*(?:\d{1,3}[.):]|[-*•–]|#{2,4} |day \d+|step \d+|\*\*\d+)")
 _WORD = re.compile(r"[a-z]{3,}")
@@ -120,7 +121,7 @@ def gaps(wanted: Wanted, answer: str) -> list[Gap]:
         found.append(Gap("topic_narrowing", "delivery.choice-missing", "a choice was asked for and no option is named", 0.8))
     if wanted.source and len(answer) < 600 and not (_words(wanted.source) & _words(head)):
         found.append(Gap("topic_narrowing", "delivery.source-untouched", "the text to work on was not worked on", 0.8))
-    if not wanted.elision_asked and (match := _ELIDED.search(head)) and len(answer) < 4000:
+    if not wanted.elision_asked and any(word in head for word in _ELISION_WORDS) and (match := _ELIDED.search(head)):
         found.append(Gap("topic_narrowing", "delivery.left-out", f"parts were left out unasked ({match.group()!r})", 0.7, part=True))
     if wanted.both_sides and (side := _one_side(wanted.both_sides, head)):
         found.append(Gap("topic_narrowing", "delivery.one-side", side, 0.75, part=True))

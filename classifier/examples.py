@@ -13,9 +13,8 @@ from demur.classifier.trace import Ask
 def fires(rule: Rule, text: str, rules: Sequence[Rule], matcher: Matcher) -> bool:
     """Whether `rule` counts on `text` as a whole response."""
     scan = matcher.scan()
-    scan.feed(text)
-    cleaned, hits = scan.finish()
-    evidence = gather(Ask(), text, cleaned, hits, rules)
+    scan.run(text)
+    evidence = gather(Ask(), text, 0, scan, rules)
     return any(finding.fired and finding.rule is rule for finding in evidence.findings)
 
 

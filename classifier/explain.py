@@ -62,8 +62,6 @@ class Explanation:
 def explain_choice(session: Session, verdict: Verdict) -> ChoiceExplanation:
     """How `verdict` came about from the text that `session` was fed."""
     evidence = session.evidence()
-    if evidence is None:
-        return ChoiceExplanation(verdict, (), {})
     hits = tuple(
         Hit(
             f.rule.id,

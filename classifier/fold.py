@@ -45,19 +45,20 @@ def clean(text: str) -> str:
 
 
 class OffsetMap:
-    """From places in the cleaned text to places in the original one."""
+    """From places in the cleaned text to places in the original one, of which the first `begin` characters were left out."""
 
-    def __init__(self, original: str, cleaned_length: int) -> None:
+    def __init__(self, original: str, begin: int, cleaned_length: int) -> None:
+        self._begin = begin
         self._shifts: list[int] = []
-        if len(original) != cleaned_length:
-            self._shifts = [m.start() - i for i, m in enumerate(_DROPPED_RE.finditer(original))]
+        if len(original) - begin != cleaned_length:
+            self._shifts = [m.start() - begin - i for i, m in enumerate(_DROPPED_RE.finditer(original, begin))]
 
     def original(self, place: int) -> int:
-        return place + bisect_right(self._shifts, place) if self._shifts else place
+        return place + self._begin + (bisect_right(self._shifts, place) if self._shifts else 0)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """The original span of a non-empty cleaned span, end exclusive."""
-        return (self.original(start), self.original(end - 1) + 1) if self._shifts else (start, end)
+        return self.original(start), self.original(end - 1) + 1
 
 
 def _undress(match: re.Match[str]) -> str:

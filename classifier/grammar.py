@@ -19,6 +19,8 @@ from demur.classifier.fold import fold
 #: Phrases one segment may expand into: beyond it a rule is hard to review and the automaton slow to build.
 MAX_EXPANSIONS = 4000
 MAX_GAP = 8
+#: Characters of an anchor: a shorter one hits all over any text.
+MIN_ANCHOR = 2
 
 
 class GrammarError(ValueError):
@@ -51,6 +53,8 @@ def expand(source: str, macros: Mapping[str, str] | None = None) -> Pattern:
     """The pattern `source` as phrases. Raises GrammarError with the position of what is wrong."""
     reader = _Reader(fold(source), macros or {}, ())
     anchors, open_anchors = _tidy(reader.sequence(stop="<"), source)
+    if shortest := next((text for text in anchors if len(text) < MIN_ANCHOR), None):
+        raise GrammarError(f"{source!r} begins with {shortest!r}: too common to look for")
     steps: list[Step] = []
     while not reader.at_end():
         least, most = reader.gap()

@@ -19,6 +19,8 @@ from demur.classifier.verdict import Label
 
 LANGUAGES = ("en",)
 PLACES = ("start", "first", "opening", "later", "anywhere")
+#: Places that need not be in the first part of the answer.
+BEYOND_HEAD = frozenset({"later", "anywhere"})
 _RULE_KEYS = {"id", "signal", "weight", "where", "phrases", "unless", "why", "yes", "no"}
 _FILE_KEYS = {"language", "macros", "rule"}
 

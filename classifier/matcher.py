@@ -12,12 +12,16 @@ import ahocorasick
 
 from demur.classifier.fold import clean, fold
 from demur.classifier.grammar import Step
-from demur.classifier.lexicon import Rule
+from demur.classifier.lexicon import BEYOND_HEAD, Rule
 
-#: Pieces are gathered up to this many characters before the automaton runs: starting it costs more than a token does.
-BLOCK = 512
-#: Hits kept per rule, the first ones and the last ones: so a text of nothing but hits stays cheap and bounded.
-KEEP_FIRST, KEEP_LAST = 24, 8
+#: Characters from the start of the answer that are read closely. A model that declines does so early; own choice,
+#: between the 400 characters that carry most of the evidence and the cost of reading more.
+HEAD = 1400
+#: Hits kept beyond the head, of the rules that may stand there: so a text of nothing but hits stays cheap and bounded.
+KEEP_BEYOND = 512
+
+#: What stands before the space before a sentence, near enough; `signals` looks closely.
+_BREAKS = frozenset(".!?:;,-)\"' ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class _Entry:
     rule: int
     unless: bool
     open_ended: bool
+    opens: bool  # its rule stands at the start of a sentence only
     steps: tuple[Step, ...]
 
 
@@ -48,13 +53,14 @@ class Matcher:
         for number, rule in enumerate(rules):
             for unless, patterns in ((False, rule.phrases), (True, rule.unless)):
                 for pattern in patterns:
-                    closed = _Entry(number, unless, False, pattern.steps)
-                    opened = _Entry(number, unless, True, pattern.steps)
+                    closed = _Entry(number, unless, False, rule.where == "start", pattern.steps)
+                    opened = _Entry(number, unless, True, rule.where == "start", pattern.steps)
                     for text in pattern.anchors:
                         table.setdefault(text, []).append(opened if text in pattern.open_ended else closed)
         self.automaton = ahocorasick.Automaton()
         for text, entries in table.items():
-            self.automaton.add_word(text, (len(text), entries))
+            beyond = any(rules[entry.rule].where in BEYOND_HEAD for entry in entries)
+            self.automaton.add_word(text, (len(text), entries, beyond))
         self.automaton.make_automaton()
 
     def scan(self) -> Scan:
@@ -62,26 +68,19 @@ class Matcher:
 
 
 class Scan:
-    """One text, fed in any pieces. `finish` gives the hits in order of place, with the cleaned text they refer to."""
+    """The answer's text, block by block. `finish` gives the hits in order of place, with the cleaned text they refer to."""
 
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
-        self._waiting: list[str] = []
-        self._waiting_length = 0
         self._blocks: list[str] = []
         self._length = 0
-        self._found: list[tuple[int, tuple[int, list[_Entry]]]] = []
+        self._found: list[tuple[int, tuple[int, list[_Entry], bool]]] = []
+        self._beyond = 0
         self._iter = None
 
-    def feed(self, piece: str) -> None:
-        self._waiting.append(piece)
-        self._waiting_length += len(piece)
-        if self._waiting_length >= BLOCK:
-            self._run()
-
-    def _run(self) -> None:
-        block = fold(clean("".join(self._waiting)))
-        self._waiting, self._waiting_length = [], 0
+    def run(self, text: str) -> None:
+        """The next block; any cut gives the same hits, but starting the automaton costs more than a short text does."""
+        block = fold(clean(text))
         if not block:
             return
         self._blocks.append(block)
@@ -89,22 +88,29 @@ class Scan:
             self._iter = self._matcher.automaton.iter(block)
         else:
             self._iter.set(block, False)
-        self._found += self._iter
         self._length += len(block)
+        if self._length <= HEAD:
+            self._found += self._iter
+            return
+        for hit in self._iter:
+            if hit[0] < HEAD:
+                self._found.append(hit)
+            elif hit[1][2] and self._beyond < KEEP_BEYOND:
+                self._found.append(hit)
+                self._beyond += 1
 
     def finish(self) -> tuple[str, list[Hit]]:
-        if self._waiting:
-            self._run()
         text = "".join(self._blocks)
         self._blocks = [text]
         hits: list[Hit] = []
-        for last, (length, entries) in self._found:
+        for last, (length, entries, _) in self._found:
             start, end = last + 1 - length, last + 1
             if start and _wordish(text[start - 1]) and _wordish(text[start]):
                 continue
             goes_on = _goes_on(text, end) and _wordish(text[last])
+            within = start > 1 and text[start - 2] not in _BREAKS
             for entry in entries:
-                if entry.open_ended or not goes_on:
+                if (entry.open_ended or not goes_on) and not (within and entry.opens and not entry.unless):
                     stop = _follow_all(text, end, entry.steps)
                     if stop >= 0:
                         hits.append(Hit(entry.rule, start, stop, entry.unless))

@@ -10,19 +10,30 @@ from demur.classifier.matcher import Matcher
 from demur.classifier.signals import Evidence, gather
 from demur.classifier.trace import Ask, Choice
 from demur.classifier.verdict import Verdict
+from demur.classifier.voice import answer_start
+
+#: Pieces are gathered up to this many characters before they are scanned: starting a scan costs more than a token does.
+BLOCK = 512
 
 
 class Session:
     """Built by `Classifier.session`. Feed text, ask for the verdict so far, finish with the structured facts."""
 
-    def __init__(self, ask: Ask, rules: tuple[Rule, ...], matcher: Matcher, min_confidence: float, rules_version: str) -> None:
-        self._ask, self._rules, self._min, self._version = ask, rules, min_confidence, rules_version
-        self._pieces: list[str] = []
+    def __init__(self, ask: Ask, rules: tuple[Rule, ...], matcher: Matcher, min_confidence: float, version: str) -> None:
+        self._ask, self._rules, self._matcher, self._min, self._version = ask, rules, matcher, min_confidence, version
         self._scan = matcher.scan()
+        self._parts: list[str] = []  # everything fed
+        self._fresh: list[str] = []  # fed and not yet scanned
+        self._waiting = 0  # characters of `_fresh`
+        self._enough = BLOCK
+        self._begin: int | None = None  # where the answer starts, once that is certain
 
     def feed(self, text: str) -> None:
-        self._pieces.append(text)
-        self._scan.feed(text)
+        self._parts.append(text)
+        self._fresh.append(text)
+        self._waiting += len(text)
+        if self._waiting >= self._enough:
+            self._advance()
 
     def verdict(self) -> Verdict:
         """The verdict on what was fed so far; its status is `incomplete`."""
@@ -30,21 +41,36 @@ class Session:
 
     def finish(self, choice: Choice) -> Verdict:
         """The verdict on the text fed and the structured facts of `choice` (whose own text is not read)."""
-        evidence = self.evidence()
-        choice = replace(choice, text=self._pieces[0] if self._pieces else "")
+        choice = replace(choice, text=self._text())
         verdict = from_facts(choice)
-        if verdict is None and evidence is not None:
-            verdict = decide(evidence, choice, self._min)
-        assert verdict is not None  # without evidence there was no text, which is a fact
-        return replace(
-            verdict, rules_version=self._version, model=self._ask.model, inspected=choice.inspected
-        )
+        if verdict is None:
+            verdict = decide(self.evidence(), choice, self._min)
+        return replace(verdict, rules_version=self._version, model=self._ask.model, inspected=choice.inspected)
 
-    def evidence(self) -> Evidence | None:
-        """What the rules found in the text fed so far; None without text."""
-        text = "".join(self._pieces)
-        if not text.strip():
-            return None
-        self._pieces = [text]
-        cleaned, hits = self._scan.finish()
-        return gather(self._ask, text, cleaned, hits, self._rules)
+    def evidence(self) -> Evidence:
+        """What the rules find in the text fed so far."""
+        text = self._text()
+        if self._begin is None:  # too short to be certain, or still thinking: look without settling anything
+            begin = answer_start(text, final=True)
+            scan = self._matcher.scan()
+            scan.run(text[begin:])
+            return gather(self._ask, text, begin, scan, self._rules)
+        self._advance()
+        return gather(self._ask, text, self._begin, self._scan, self._rules)
+
+    def _advance(self) -> None:
+        """Scans what was fed since the last time. Until the start of the answer is certain it only waits, ever longer."""
+        fresh = "".join(self._fresh)
+        if self._begin is None:
+            self._begin = answer_start(fresh)
+            if self._begin is None:
+                self._fresh, self._enough = [fresh], 2 * self._waiting
+                return
+            fresh, self._enough = fresh[self._begin :], BLOCK
+        self._scan.run(fresh)
+        self._fresh, self._waiting = [], 0
+
+    def _text(self) -> str:
+        if len(self._parts) != 1:
+            self._parts = ["".join(self._parts)]
+        return self._parts[0]

@@ -12,14 +12,11 @@ from dataclasses import dataclass, field
 from demur.classifier.delivery import Wanted, read_wanted
 from demur.classifier.fold import OffsetMap
 from demur.classifier.lexicon import Rule
-from demur.classifier.matcher import Hit
+from demur.classifier.matcher import HEAD, Scan
 from demur.classifier.trace import Ask
 from demur.classifier.verdict import Signal, Span
 from demur.classifier.voice import Voice, find_voice, sentences
 
-#: Characters from the start of the answer that are read sentence by sentence. A model that declines does so early;
-#: own choice, between the 400 characters that carry most of the evidence and the cost of reading more.
-HEAD = 1400
 #: Substance (characters of sentences that no rule marks) that may stand before a rule which belongs to the opening.
 OPENING_SUBSTANCE = 240
 #: In a text that was ordered (story, mail, sample) only unmistakable refusals of the task count.
@@ -108,15 +105,16 @@ class Evidence:
         return short and all(self.marked.get(i) == {name} for i in range(len(self.sentences)))
 
 
-def gather(ask: Ask, text: str, cleaned: str, hits: Sequence[Hit], rules: Sequence[Rule]) -> Evidence:
-    """The findings for `text`, in order of place."""
-    voice = find_voice(text)
+def gather(ask: Ask, text: str, begin: int, scan: Scan, rules: Sequence[Rule]) -> Evidence:
+    """The findings for `text`, in order of place. `scan` has seen it from `begin` (where the answer starts) on."""
+    cleaned, hits = scan.finish()
+    voice = find_voice(text, begin)
     wanted = read_wanted(ask.prompt, ask.system)
     parts = sentences(text, voice.start, min(voice.end, voice.start + HEAD))
     evidence = Evidence(text, voice, wanted, parts, [], ordered=wanted.content)
     if not hits:
         return evidence
-    places = OffsetMap(text, len(cleaned))
+    places = OffsetMap(text, begin, len(cleaned))
     starts = [start for start, _ in parts]
     voids = {(rules[h.rule].id, bisect_right(starts, places.original(h.start)) - 1) for h in hits if h.unless}
     counts: dict[int, int] = {}

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal, overload
 
 _LABELS = ("assistant", "ai", "bot", "chatbot", "model", "response", "answer", "output", "reply")
 _OPENERS = ("<s>", "[/inst]", "<|assistant|>", "<|im_start|>assistant", "\ufeff")
+#: What must follow before it is certain that no mark or label begins here ("<|im_start|>assistant", and then some).
+_LONGEST_MARK = 64
 _COMMENT = ("#", "//", "/*", "*", "--", "<!--", "%", ";", "'''", '"""')
 _CLOSING = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’", "„": "“", "{": "}", "(": ")"}
 #: How far back an opening quotation mark is looked for; longer quotations are block quotes or content of their own.
@@ -46,12 +49,24 @@ class Voice:
         return _quoted(text, max(line, start - _LOOK_BACK, self.start), start, end)
 
 
-def find_voice(text: str) -> Voice:
-    """Where the model's own answer stands: thinking, speaker labels, template marks and blank lines skipped."""
+@overload
+def answer_start(text: str, *, final: Literal[True]) -> int: ...
+@overload
+def answer_start(text: str, *, final: bool = False) -> int | None: ...
+def answer_start(text: str, *, final: bool = False) -> int | None:
+    """Where the answer begins: after thinking, speaker labels, template marks and blank lines.
+
+    None: more text could move it. `final`: nothing more comes; thinking that never ends leaves an empty answer.
+    """
     start = _skip(text, 0)
     if text.startswith("<think>", start):
         closed = text.find("</think>", start)
         start = _skip(text, closed + len("</think>")) if closed >= 0 else len(text)
+    return start if final or len(text) - start >= _LONGEST_MARK else None
+
+
+def find_voice(text: str, start: int) -> Voice:
+    """The model's own voice in the answer that begins at `start`."""
     end = len(text.rstrip())
     fences = _fences(text, start)
     if fences and not text[start : fences[0][0]].strip() and len(fences) == 1 and not text[fences[0][1] : end].strip():
@@ -80,17 +95,18 @@ def sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 def _skip(text: str, at: int) -> int:
     """Past blank space, byte order mark, template marks and one speaker label."""
+    labelled = False
     while True:
         while at < len(text) and (text[at].isspace() or text[at] == "\ufeff"):
             at += 1
         head = text[at : at + 24].lower()
-        mark = next((m for m in _OPENERS if head.startswith(m)), None)
-        if mark is None:
-            colon = head.find(":")
-            if colon > 0 and head[:colon].strip("* #") in _LABELS:
-                return _skip(text, at + colon + 1)
+        if mark := next((m for m in _OPENERS if head.startswith(m)), None):
+            at += len(mark)
+            continue
+        colon = head.find(":")
+        if labelled or colon <= 0 or head[:colon].strip("* #") not in _LABELS:
             return at
-        at += len(mark)
+        labelled, at = True, at + colon + 1
 
 
 def _fences(text: str, start: int) -> tuple[tuple[int, int], ...]:
