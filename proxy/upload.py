@@ -61,9 +61,12 @@ async def body_of(record: Record, leash: Leash, limit: int) -> bytes | Upload:
 def headers_of(record: Record, body: bytes | Upload, trace: Sequence[tuple[bytes, bytes]]) -> headers.Headers:
     """The headers that go up with it; `trace` replaces the client's trace context."""
     up = [(b"host", record.base.netloc), *headers.upstream(record.headers)]
-    if isinstance(body, bytes) and record.api is not None:
-        if headers.get(up, b"content-length") is None:
+    if headers.get(up, b"content-length") is None:
+        if isinstance(body, Upload):
+            up.append((b"transfer-encoding", b"chunked"))
+        elif body:
             up.append((b"content-length", str(len(body)).encode("ascii")))
+    if record.api is not None:
         accepted = headers.get(up, b"accept-encoding")
         accepted = b"identity" if record.ask.stream else headers.accept_encoding(accepted, coding.DECODABLE)
         up = headers.without(up, b"accept-encoding")

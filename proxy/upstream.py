@@ -12,7 +12,7 @@ and port, never a path, a query or a header. httpx.AsyncHTTPTransport can stand 
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.request import getproxies_environment, proxy_bypass
 
@@ -59,7 +59,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             response = await session.request(
                 request.method,
                 URL(origin + target.decode("latin-1"), encoded=True),
-                headers=CIMultiDict((_text(name), _text(value)) for name, value in request.headers.raw),
+                headers=CIMultiDict(_headers(request)),
                 data=_payload(request),
                 allow_redirects=False,
                 proxy=self._proxy(origin),
@@ -150,6 +150,12 @@ def _payload(request: httpx.Request) -> bytes | AsyncIterator[bytes] | None:
     if not isinstance(stream, httpx.AsyncByteStream):
         raise TypeError("the request's stream is not an asynchronous one")
     return stream.__aiter__()
+
+
+def _headers(request: httpx.Request) -> Iterator[tuple[str, str]]:
+    for name, value in request.headers.raw:
+        if name != b"transfer-encoding":  # aiohttp sets it by itself where a body has no length
+            yield _text(name), _text(value)
 
 
 def _text(raw: bytes) -> str:
