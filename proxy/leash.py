@@ -24,7 +24,7 @@ class Cut(Exception):
 
 
 class Leash:
-    """Cancels the task that entered it, once. uvicorn's `send` is silent when the client is gone: only `receive` tells."""
+    """Cancels the task that entered it, once. Only `receive` tells when the client is gone."""
 
     def __init__(self, receive: Receive, total: float | None) -> None:
         self._receive = receive

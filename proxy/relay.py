@@ -228,6 +228,8 @@ class Relay:
         if record.status_code is None:
             body = error.body()
             head = errors.json_headers(len(body))
+            if self.draining:
+                head.append((b"connection", b"close"))
             if record.judged is not None:
                 head += headers.verdict(record.judged.verdict, self._signed)
             record.status_code = error.status

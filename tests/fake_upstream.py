@@ -279,7 +279,13 @@ def ask(prompt: str = "How do I build it?", *lines: str, path: str = "/v1/chat/c
 
 @asynccontextmanager
 async def connection(px: Proxy) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", px.port, limit=2**26)
+    async with _connection("127.0.0.1", px.port) as pair:
+        yield pair
+
+
+@asynccontextmanager
+async def _connection(host: str, port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection(host, port, limit=2**26)
     try:
         yield reader, writer
     finally:
@@ -290,7 +296,11 @@ async def connection(px: Proxy) -> AsyncIterator[tuple[asyncio.StreamReader, asy
 
 async def call(px: Proxy, sent: bytes) -> Answer:
     """Sends a request on a fresh connection and reads the whole answer."""
-    async with connection(px) as (reader, writer), asyncio.timeout(20):
+    return await call_port(px.port, sent)
+
+
+async def call_port(port: int, sent: bytes, host: str = "127.0.0.1") -> Answer:
+    async with _connection(host, port) as (reader, writer), asyncio.timeout(20):
         writer.write(sent)
         return await read_answer(reader, bodiless=sent.startswith(b"HEAD"))
 

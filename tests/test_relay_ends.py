@@ -237,7 +237,7 @@ def test_a_client_that_leaves_while_it_uploads() -> None:
     ],
 )
 def test_w73_limits_are_separate_and_named(
-    script: Any, sent: bytes, limits: dict[str, float], status: int, end: str, caplog: pytest.LogCaptureFixture
+    script: Any, sent: bytes, limits: dict[str, Any], status: int, end: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
         async with upstream(*script) as up, proxy(up.url, **limits) as px:
