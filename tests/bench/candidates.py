@@ -77,11 +77,12 @@ class Cores:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One running process and the port it listens on."""
+    """One running process, the port it listens on and the pipe that is its standard input."""
 
     name: str
     port: int
     pid: int
+    stdin: int
 
     def cpu(self) -> float:
         """Seconds of CPU, user and system, that all its threads have used: its process clock, in nanoseconds.
@@ -166,12 +167,13 @@ class Runner:
                 cwd=self.directory,
                 env={**clean_environment(), **(extra or {})},
             )
+        assert process.stdin is not None
         self.stack.callback(end, process)
         deadline = time.monotonic() + START
         while process.poll() is None and time.monotonic() < deadline:
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()
-                return Process(name, port, process.pid)
+                return Process(name, port, process.pid, process.stdin.fileno())
             except OSError:
                 time.sleep(0.02)
         state = f"ended with code {process.returncode}" if process.returncode is not None else "does not listen"

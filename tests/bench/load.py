@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
+from array import array
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, cast
 
 import httptools
-from payloads import Exchange
+from payloads import Exchange, stream_exchange
 
 #: Seconds that open exchanges get to finish after a window; a healthy candidate needs a few hundredths.
 DRAIN = 20.0
@@ -71,16 +74,38 @@ class Tally:
             self.fault.set_exception(LoadError(why))
 
 
+class Steps:
+    """Tells the stub which streams may send their next event: one write per turn of the loop to its standard input."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+        self._ready: list[int] = []
+
+    def go_on(self, stream: int) -> None:
+        if not self._ready:
+            asyncio.get_running_loop().call_soon(self._write)
+        self._ready.append(stream)
+
+    def _write(self) -> None:
+        os.write(self._pipe, array("H", self._ready).tobytes())
+        self._ready.clear()
+
+
 class Connection(asyncio.Protocol):
-    def __init__(self, exchange: Exchange, tally: Tally) -> None:
-        self.exchange = exchange
+    """One client: `first`, then `exchange` again and again while the tally is running."""
+
+    def __init__(self, number: int, first: Exchange, exchange: Exchange, tally: Tally, steps: Steps) -> None:
+        self.number = number
+        self.exchange = first
+        self.following = exchange
+        self.steps = steps
         self.tally = tally
         self.idle = asyncio.Event()
         self.idle.set()
         self.body: list[bytes] = []
         self.parser = httptools.HttpResponseParser(self)
         self.sent = 0.0
-        self.events = 0
+        self.half = False  # the last piece ended between the two line feeds that end an event
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -89,9 +114,9 @@ class Connection(asyncio.Protocol):
     def send(self) -> None:
         self.idle.clear()
         self.body.clear()
-        self.events = 0
+        self.half = False
         self.sent = perf_counter()
-        self.transport.write(self.exchange.request)
+        self.transport.write(self.exchange.of_stream(self.number))
 
     def data_received(self, data: bytes) -> None:
         before = self.tally.events
@@ -110,17 +135,20 @@ class Connection(asyncio.Protocol):
             self.tally.firsts.append(perf_counter() - self.sent)
         self.body.append(piece)
         if self.exchange.events:
-            found = piece.count(b"\n\n")
-            self.events += found
-            self.tally.events += found
+            ends = piece.count(b"\n\n") + (self.half and piece.startswith(b"\n"))
+            self.half = piece.endswith(b"\n") and not piece.endswith(b"\n\n")
+            self.tally.events += ends
+            if self.exchange.stepped:
+                for _ in range(ends):
+                    self.steps.go_on(self.number)
 
     def on_message_complete(self) -> None:
         if fault := self.exchange.fault(b"".join(self.body)):
             self.tally.fail(fault)
             return
         self.tally.requests += 1
-        self.tally.events += self.exchange.events - self.events  # an event end that two reads shared was not seen
         self.tally.latencies.append(perf_counter() - self.sent)
+        self.exchange = self.following
         if self.tally.running:
             self.send()
         else:
@@ -132,15 +160,22 @@ class Connection(asyncio.Protocol):
 
 
 async def run_window(
-    port: int, exchange: Exchange, connections: int, cpu: Callable[[], float], *, warm: float, seconds: float
+    port: int,
+    exchange: Exchange,
+    connections: int,
+    cpu: Callable[[], float],
+    *,
+    steps: Steps,
+    warm: float,
+    seconds: float,
 ) -> Window:
     """Keeps `connections` exchanges under way at the candidate on `port` and measures for `seconds`.
 
     `seconds` of 0 opens every exchange once, all at the same moment, and measures until the last has ended.
-    `cpu` returns the CPU seconds that the measured process has used.
+    `cpu` returns the CPU seconds that the measured process has used; `steps` leads to the stub.
     """
     tally = Tally()
-    opened = await _connect(port, exchange, tally, connections)
+    opened = await _connect(port, exchange, tally, steps, connections)
     try:
         if seconds:
             for connection in opened:
@@ -222,11 +257,15 @@ def verdict_in(body: bytes) -> dict[str, object] | None:
     return verdict
 
 
-async def _connect(port: int, exchange: Exchange, tally: Tally, connections: int) -> list[Connection]:
+async def _connect(port: int, exchange: Exchange, tally: Tally, steps: Steps, connections: int) -> list[Connection]:
     loop = asyncio.get_running_loop()
     opened: list[Connection] = []
-    for _ in range(connections):
-        _, connection = await loop.create_connection(lambda: Connection(exchange, tally), "127.0.0.1", port)
+    for number in range(connections):
+        first = exchange
+        if exchange.stepped:  # else all streams would end, and be judged, at the same moment
+            first = stream_exchange(3 + (exchange.events - 3) * number // connections)
+        make = partial(Connection, number, first, exchange, tally, steps)
+        _, connection = await loop.create_connection(make, "127.0.0.1", port)
         opened.append(connection)
     return opened
 

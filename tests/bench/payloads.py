@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import dataclass
+from functools import cache
 
 PATH = "/v1/chat/completions"
 MODEL = "bench-model"
@@ -43,13 +44,19 @@ class Exchange:
     """One kind of call: the request's bytes and the body that has to come back (chunk framing removed).
 
     `finish` marks where in a stream's body the finish chunk begins: what stands before it has to arrive byte by byte,
-    the finish chunk itself may have gained the verdict. `events` is 0 for a JSON answer.
+    the finish chunk itself may have gained the verdict. `events` is 0 for a JSON answer. `stepped`: the stub sends each
+    event when it is told that the one before has arrived, and the request names the stream.
     """
 
     request: bytes
     body: bytes
     events: int = 0
     finish: int = 0
+    stepped: bool = False
+
+    def of_stream(self, number: int) -> bytes:
+        """The request of stream `number`, where that matters."""
+        return self.request.replace(b"&stream=00000", b"&stream=%05d" % number) if self.stepped else self.request
 
     def fault(self, body: bytes) -> str | None:
         """What is wrong with the body that came back, None when it is right."""
@@ -71,10 +78,11 @@ def json_exchange() -> Exchange:
 
 
 def stream_exchange(events: int, pace_ms: int = 0) -> Exchange:
-    """A stream of `events` events, the role chunk, the finish chunk and `[DONE]` among them."""
-    query = f"?events={events}" + (f"&pace_ms={pace_ms}" if pace_ms else "")
+    """A stream of `events` events, role chunk, finish chunk and `[DONE]` among them; without a pace, stepped."""
+    query = f"?events={events}" + (f"&pace_ms={pace_ms}" if pace_ms else "&stream=00000")
     parts = stream_events(events)
-    return Exchange(_request(query, stream=True), b"".join(parts), events, len(b"".join(parts[:-2])))
+    finish = len(b"".join(parts[:-2]))
+    return Exchange(_request(query, stream=True), b"".join(parts), events, finish, stepped=not pace_ms)
 
 
 #: Asks the OTLP sink how many exports it has received.
@@ -89,15 +97,22 @@ def json_body() -> bytes:
 
 
 def stream_events(count: int) -> list[bytes]:
-    """`count` server-sent events; the deltas carry 4 to 20 characters, the answer repeated if it is too short."""
+    """`count` server-sent events (3 to 1,000): role chunk, deltas of 4 to 20 characters, finish chunk, `[DONE]`."""
+    role = _event({"role": "assistant", "content": ""})
+    return [role, *_deltas()[: count - 3], _event({}, "stop"), b"data: [DONE]\n\n"]
+
+
+@cache
+def _deltas() -> list[bytes]:
+    """The answer over and over, in small pieces of uneven length."""
     sizes = random.Random(20)
-    events = [_event({"role": "assistant", "content": ""})]
+    events: list[bytes] = []
     at = 0
-    while len(events) < count - 2:
+    for _ in range(1000):
         size = sizes.randint(4, 20)
         events.append(_event({"content": ANSWER[at : at + size]}))
         at = (at + size) % len(ANSWER)
-    return [*events, _event({}, "stop"), b"data: [DONE]\n\n"]
+    return events
 
 
 def _event(delta: dict[str, str], finish_reason: str | None = None) -> bytes:

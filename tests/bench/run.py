@@ -18,12 +18,12 @@ with code 1. Scenarios:
 
 * JSON, 1 connection: latency; `added` is minus the direct row's.
 * JSON, 16 and 64 connections: requests/s and CPU per request.
-* streams of 200 events, 16 and 128 at a time, at full speed: events/s and CPU per event. The stub writes each event by
-  itself, but a proxy that falls behind finds several in one read and passes them on in one write, which makes each
-  cheaper: `per read` tells how many events a read of the client brought.
-* paced streams, 128 opened at the same moment, 20 ms between events, as a model sends them: CPU per event when every
-  event is read and written alone, the whole stream included, from the request to the verdict; time to the first
-  chunk; and the share of events that shared a read with another (`coalesced`).
+* streams of 200 events, 16 and 128 at a time, as fast as they go: each stream has one event under way, the next one
+  leaves the stub when the client has it. So every event is one read and one write, whichever proxy is in between
+  (a stub that sends blindly measures how many events a slow proxy finds in one read).
+* paced streams, 128 opened at the same moment, 20 ms between events, as a model sends them: CPU per event when the
+  proxy is mostly idle, from the request to the verdict; time to the first chunk; and the share of events that reached
+  the client in one read with another (`coalesced`).
 
 Needs Linux (process clocks, /proc). Takes under 3 minutes, `--quick` under 30 seconds.
 """
@@ -57,7 +57,7 @@ from candidates import (
     on_core,
 )
 from classifier_timing import measure
-from load import LoadError, Window, call_once, run_window, verdict_in
+from load import LoadError, Steps, Window, call_once, run_window, verdict_in
 from payloads import EXPORT_COUNT, Exchange, json_exchange, stream_exchange
 from tables import classifier_table, proxy_tables, ratios
 
@@ -123,7 +123,7 @@ async def preflight(candidate: Candidate) -> None:
     """One call of each kind: right bytes, and a demur that really judges (else there is nothing to compare)."""
     process = candidate.process
     headers, body = await call_once(process.port, json_exchange())
-    stream = stream_exchange(STREAM_EVENTS)
+    stream = stream_exchange(STREAM_EVENTS, pace_ms=1)
     _, events = await call_once(process.port, stream)
     for exchange, got in ((json_exchange(), body), (stream, events)):
         if fault := exchange.fault(got):
@@ -136,6 +136,7 @@ async def preflight(candidate: Candidate) -> None:
 
 
 async def run(options: Namespace, rows: list[Candidate]) -> None:
+    steps = Steps(rows[0].process.stdin)
     for row in rows:
         await named(row, preflight(row))
         row.rest_mb = row.process.rss_mb()
@@ -151,6 +152,7 @@ async def run(options: Namespace, rows: list[Candidate]) -> None:
                     scenario.exchange,
                     scenario.connections,
                     row.process.cpu,
+                    steps=steps,
                     warm=options.window / 5,
                     seconds=seconds,
                 )
@@ -239,9 +241,9 @@ def main(arguments: list[str] | None = None) -> int:
         "classifier": classifier,
         "seconds": round(time.monotonic() - began, 1),
     }
-    print(proxy_tables(report), classifier_table(report), sep="\n")
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
+    print(proxy_tables(report), classifier_table(report), sep="\n")
     return 0
 
 

@@ -1,9 +1,10 @@
 """A model endpoint that costs nothing: prebuilt bytes from a uvloop protocol, so that the proxy in front is the limit.
 
-`?events=N` asks for a stream of N events, one write each, on every turn of the loop to every open stream (never N in
-one go: that would measure a file transfer); `&pace_ms=20` leaves that much time between them. Any other request gets
-the JSON answer. `/v1/traces` and its kin take OTLP exports; `/count` tells how many came. Its argument is
-the port. It ends when its stdin closes, so it cannot outlive the run.
+`?events=N` asks for a stream of N events, one write each. What lets the next event go is either time (`&pace_ms=20`) or
+the load generator: with `&stream=K` it says on the stub's standard input, in two bytes, that stream K may go on. So an
+event is never sent before the one ahead of it has come through the proxy, and none shares a read with another, however
+slow the proxy is. Any other request gets the JSON answer. `/v1/traces` and its kin take OTLP exports; `/count` tells
+how many came. The argument is the port. It ends when its standard input closes, so it cannot outlive the run.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 import sys
 from functools import cache
 from typing import cast
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import httptools
 import uvloop
@@ -30,52 +31,38 @@ JSON = plain(json_body(), b"application/json")
 
 
 @cache
-def answer(url: bytes) -> tuple[tuple[bytes, ...], float]:
-    """The writes that answer a request to `url`, and the seconds between them."""
-    query = parse_qs(urlsplit(url.decode()).query)
-    if "events" not in query:
-        return (JSON,), 0.0
-    chunks = [b"%x\r\n%b\r\n" % (len(event), event) for event in stream_events(int(query["events"][0]))]
+def stream_writes(count: int) -> tuple[bytes, ...]:
+    """The writes that make up a stream: the head goes with the first event, the end with the last."""
+    chunks = [b"%x\r\n%b\r\n" % (len(event), event) for event in stream_events(count)]
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-    pace = float(query.get("pace_ms", ["0"])[0]) / 1000
-    return (head + chunks[0], *chunks[1:-1], chunks[-1] + b"0\r\n\r\n"), pace
+    return (head + chunks[0], *chunks[1:-1], chunks[-1] + b"0\r\n\r\n")
 
 
-class Pump:
-    """Writes one event to each running stream per turn of the loop; counts the exports that came."""
+@cache
+def orders(url: bytes) -> tuple[int, float, int | None]:
+    """What a URL asks for: the number of events, the seconds between them, the number of the stream."""
+    query = dict(parse_qsl(urlsplit(url.decode()).query))
+    stream = int(query["stream"]) if "stream" in query else None
+    return int(query.get("events", 0)), float(query.get("pace_ms", 0)) / 1000, stream
+
+
+class Stub:
+    """What all connections share."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.streams: set[Stub] = set()
-        self.scheduled = False
         self.exports = 0
-
-    def add(self, stub: Stub) -> None:
-        self.streams.add(stub)
-        if not self.scheduled:
-            self.scheduled = True
-            self.loop.call_soon(self.turn)
-
-    def turn(self) -> None:
-        for stub in tuple(self.streams):
-            if not stub.write_next():
-                self.streams.discard(stub)
-        self.scheduled = bool(self.streams)
-        if self.scheduled:
-            self.loop.call_soon(self.turn)
+        self.streams: dict[int, Connection] = {}
 
 
-class Stub(asyncio.Protocol):
-    def __init__(self, pump: Pump) -> None:
-        self.pump = pump
+class Connection(asyncio.Protocol):
+    def __init__(self, stub: Stub) -> None:
+        self.stub = stub
         self.parser = httptools.HttpRequestParser(self)
         self.url = b""
         self.writes: tuple[bytes, ...] = ()
         self.at = 0
-        self.pace = 0.0
         self.due = 0.0
-        self.paused = False
-        self.timer: asyncio.TimerHandle | None = None
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -93,54 +80,63 @@ class Stub(asyncio.Protocol):
     def on_message_complete(self) -> None:
         path = self.url.decode()
         if path in EXPORTS:
-            self.pump.exports += 1
+            self.stub.exports += 1
             self.transport.write(plain(b"", b"application/x-protobuf"))
         elif path == "/count":
-            self.transport.write(plain(b"%d" % self.pump.exports, b"text/plain"))
+            self.transport.write(plain(b"%d" % self.stub.exports, b"text/plain"))
         else:
-            self.writes, self.pace = answer(self.url)
-            self.at = 0
-            if self.write_next():
-                self.go_on()
+            self.answer()
+
+    def answer(self) -> None:
+        events, pace, stream = orders(self.url)
+        if not events:
+            self.transport.write(JSON)
+            return
+        self.writes, self.at = stream_writes(events), 0
+        if stream is not None:
+            self.stub.streams[stream] = self
+            self.go_on()
+        else:
+            self.due = self.stub.loop.time()
+            self.tick(pace)
 
     def go_on(self) -> None:
-        if self.pace:
-            self.due = self.pump.loop.time() + self.pace
-            self.timer = self.pump.loop.call_at(self.due, self.tick)
-        else:
-            self.pump.add(self)
+        if self.at < len(self.writes) and not self.transport.is_closing():
+            self.transport.write(self.writes[self.at])
+            self.at += 1
 
-    def tick(self) -> None:
-        if self.write_next():
-            self.due += self.pace
-            self.timer = self.pump.loop.call_at(self.due, self.tick)
+    def tick(self, pace: float) -> None:
+        self.go_on()
+        if self.at < len(self.writes) and not self.transport.is_closing():
+            self.due += pace
+            self.stub.loop.call_at(self.due, self.tick, pace)
 
-    def write_next(self) -> bool:
-        """Writes the next piece; False when none is left to write or the client reads too slowly for now."""
-        if self.at == len(self.writes) or self.transport.is_closing():
-            return False
-        self.transport.write(self.writes[self.at])
-        self.at += 1
-        return self.at < len(self.writes) and not self.paused
 
-    def pause_writing(self) -> None:
-        self.paused = True
+class Orders(asyncio.Protocol):
+    """The standard input: numbers of streams that may send their next event, two bytes each."""
 
-    def resume_writing(self) -> None:
-        self.paused = False
-        if self.at < len(self.writes):
-            self.go_on()
+    def __init__(self, stub: Stub) -> None:
+        self.stub = stub
+        self.rest = b""
+        self.closed: asyncio.Future[None] = stub.loop.create_future()
+
+    def data_received(self, data: bytes) -> None:
+        data = self.rest + data
+        whole = len(data) // 2 * 2
+        self.rest = data[whole:]
+        for stream in memoryview(data[:whole]).cast("H"):
+            self.stub.streams[stream].go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self.timer:
-            self.timer.cancel()
+        self.closed.set_result(None)
 
 
 async def main() -> None:
     loop = asyncio.get_running_loop()
-    pump = Pump(loop)
-    server = await loop.create_server(lambda: Stub(pump), "127.0.0.1", int(sys.argv[1]), backlog=1024)
-    await loop.run_in_executor(None, sys.stdin.read)
+    stub = Stub(loop)
+    server = await loop.create_server(lambda: Connection(stub), "127.0.0.1", int(sys.argv[1]), backlog=1024)
+    _, standard_input = await loop.connect_read_pipe(lambda: Orders(stub), sys.stdin)
+    await standard_input.closed
     server.close()
 
 
