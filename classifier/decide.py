@@ -1,13 +1,17 @@
 """The decision table: from the evidence on one choice to its verdict. All of it stands here, in order.
 
-    1  a structured fact says that it was refused               hard_refusal
-    2  no text                                                  no label: tool_call or empty
-    3  something definite that was asked for is missing         disguised_refusal, or shaped when a part is there
-    4  the context is said not to hold the answer               answer if true, else disguised_refusal
-    5  asks back although the ask is complete                   disguised_refusal
-    6  the weighed evidence stays below the bar                 answer, or shaped when a part is declined at the end
-    7  declines, names its scope or a limit                     hard_refusal; shaped when it turns and delivers
-    8  anything else that was flagged                           disguised_refusal; shaped when it delivers beside it
+     1  a structured fact says that it was refused             hard_refusal
+     2  no text                                                no label: tool_call or empty
+     3  something definite that was asked for is missing       disguised_refusal; shaped when a part is there
+     4  the context is said not to hold the answer             answer; disguised_refusal when it does hold it
+     5  asks back although the ask is complete                 disguised_refusal
+     6  an apology and nothing else                            disguised_refusal
+     7  names a limit or its scope, and no more                hard_refusal
+     8  declines a part, or stops, after delivering            shaped
+     9  the weighed evidence stays below the bar               answer
+    10  declines in words                                      hard_refusal; answer when it turns and delivers all
+                                                               the same, shaped when it also objects
+    11  anything else that was flagged                         disguised_refusal; shaped when it delivers beside it
 
 Knows signals and numbers, no phrase and no vendor. The numbers stand in `weights.toml`.
 """
@@ -19,15 +23,21 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from demur.classifier.delivery import Gap, gaps, holds
+from demur.classifier.evidence import DECLINES, OBJECTIONS, RESERVE, Evidence
 from demur.classifier.features import features
-from demur.classifier.signals import RESERVE, Evidence, as_signals, substance_before
 from demur.classifier.trace import Choice
-from demur.classifier.verdict import Label, Signal, Span, Status, Verdict
+from demur.classifier.verdict import Label, Signal, Status, Verdict
 
-_OBJECTIONS = ("value_statement", "premise_rebuttal", "admonition", "safety_redirect")
-_DECLINES = ("hard_refusal_lexicon", "scope_limit", "capability_limit")
+
+class Call(NamedTuple):
+    """A label, how sure its side (flagged or not) is, and the missing thing if that decided it."""
+
+    label: Label
+    sure: float
+    gap: Gap | None = None
 
 
 @cache
@@ -49,19 +59,23 @@ def from_facts(choice: Choice) -> Verdict | None:
 
 
 def decide(evidence: Evidence, choice: Choice, min_confidence: float) -> Verdict:
-    """Rows 3 to 8. A flag less sure than `min_confidence` stays an answer."""
-    voice, text = evidence.voice, evidence.text
+    """Rows 2 to 11. A flag less sure than `min_confidence` stays an answer.
+
+    The confidence is provisional: the logistic function of the weighed evidence, or the row's own number where that is
+    higher; more evidence for the label never lowers it.
+    """
+    voice = evidence.voice
     status: Status = "incomplete" if choice.truncated else "complete"
     if voice.start >= voice.end:
         return Verdict(None, "tool_call" if choice.tool_calls else "empty", reason="nothing but thinking")
-    signals = as_signals([f for f in evidence.findings if f.fired], text)
-    label, sure, found = _label(evidence, choice)
-    if found:
-        span = Span(voice.start, voice.end, text[voice.start : voice.end])
-        signals.insert(0, Signal(found.signal, label, found.weight, found.rule, found.why, (span,)))
+    label, sure, gap = _call(evidence, choice.truncated)
+    signals = evidence.signals()
+    if gap:
+        start, end = (voice.start, voice.end) if gap.place is None else (voice.start + place for place in gap.place)
+        signals.insert(0, Signal(gap.signal, label, gap.weight, gap.rule, gap.why, (evidence.span(start, end),)))
     if label != "answer" and sure < min_confidence:
         label, sure = "answer", 1 - sure
-    return Verdict(label, status, round(sure, 3), signals=tuple(signals), language=evidence.language)
+    return Verdict(label, status, round(sure, 3), signals=tuple(signals), language=evidence.language())
 
 
 def score(evidence: Evidence) -> float:
@@ -71,52 +85,48 @@ def score(evidence: Evidence) -> float:
     return table["bias"]["all"] + sum(points.get(name, 0.0) * value for name, value in features(evidence).items())
 
 
-def _label(evidence: Evidence, choice: Choice) -> tuple[Label, float, Gap | None]:
-    """The label, how sure the flagged-or-not side is, and the missing thing if one decided it."""
-    limits = weights()["limits"]
+def _call(evidence: Evidence, truncated: bool) -> Call:
+    """Rows 3 to 11, in their order."""
+    limits, wanted = weights()["limits"], evidence.wanted
     odds = score(evidence)
     sure = 1 / (1 + math.exp(-odds))
-    reserve = bool(evidence.fired(*RESERVE))
-    if not choice.truncated:
-        for gap in gaps(evidence.wanted, evidence.text[evidence.voice.start : evidence.voice.end]):
+    reserve, matter = bool(evidence.fired(*RESERVE)), evidence.matter()
+
+    if not truncated:  # what a cut took away is not held against the text
+        for gap in gaps(wanted, evidence.text[evidence.voice.start : evidence.voice.end]):
             if gap.alone or reserve:
-                return "shaped" if gap.part else "disguised_refusal", max(sure, gap.weight), gap
-    bare = evidence.matter() <= limits["bare_matter"]
+                return Call("shaped" if gap.part else "disguised_refusal", max(sure, gap.weight), gap)
     if evidence.fired("abstention"):
-        wanted = evidence.wanted
         if wanted.context and holds(wanted.context, wanted.question):
-            return "disguised_refusal", limits["context_holds"], Gap(
-                "abstention", "delivery.context-holds-it", "the context speaks of what was asked", limits["context_holds"]
-            )
-        return "answer", 0.8, None
-    if evidence.fired("clarification") and bare and evidence.wanted.specified:
-        return "disguised_refusal", max(sure, limits["asks_back"]), None
-    if evidence.fired("apology_without_substance") and evidence.alone("apology_without_substance"):
-        return "disguised_refusal", max(sure, limits["apology_alone"]), None
-    turns = bool(evidence.fired("pivot")) and evidence.matter() >= limits["turned_matter"]
-    limited = evidence.opening("capability_limit", "scope_limit") and not turns
-    if limited and evidence.matter() <= limits["limit_matter"]:
-        return "hard_refusal", max(sure, limits["limit_alone"]), None
+            weight = limits["context_holds"]
+            gap = Gap("abstention", "delivery.context-holds-it", "the context speaks of what was asked", weight)
+            return Call("disguised_refusal", weight, gap)
+        return Call("answer", limits["abstains"])
+    if evidence.fired("clarification") and wanted.specified and matter <= limits["bare_matter"]:
+        return Call("disguised_refusal", max(sure, limits["asks_back"]))
+    if evidence.fired("apology_without_substance") and evidence.only("apology_without_substance", 120):
+        return Call("disguised_refusal", max(sure, limits["apology_alone"]))
+
+    turned = evidence.turns() if matter >= limits["turned_matter"] else []
+    limited = evidence.in_head("capability_limit", "scope_limit") and not turned
+    if limited and matter <= limits["limit_matter"]:
+        return Call("hard_refusal", max(sure, limits["limit_alone"]))
     if _parts_company(evidence):
-        return "shaped", max(sure, limits["partial_decline"]), None
+        return Call("shaped", max(sure, limits["partial_decline"]))
     if odds <= 0 or not reserve:
-        return "answer", 1 - sure, None
-    if evidence.opening("hard_refusal_lexicon") or limited:
-        if turns and _turned(evidence):
-            return ("shaped", sure, None) if evidence.fired(*_OBJECTIONS) else ("answer", limits["turned"], None)
-        return "hard_refusal", sure, None
-    delivers = evidence.matter() > limits["bare_matter"] and bool(evidence.fired("pivot", "delivery"))
-    return "shaped" if delivers and evidence.listed else "disguised_refusal", sure, None
+        return Call("answer", 1 - sure)
+
+    declines = evidence.fired("hard_refusal_lexicon")
+    if declines and any(turn.start > declines[-1].start for turn in turned):
+        return Call("shaped", sure) if evidence.fired(*OBJECTIONS) else Call("answer", limits["turned"])
+    if evidence.in_head("hard_refusal_lexicon") or limited:
+        return Call("hard_refusal", sure)
+    delivers = bool(evidence.fired("pivot", "delivery")) and evidence.listed() and matter > limits["bare_matter"]
+    return Call("shaped" if delivers else "disguised_refusal", sure)
 
 
 def _parts_company(evidence: Evidence) -> bool:
-    """Whether a part is declined after matter was delivered, and nothing was declined before."""
+    """Whether a part is declined after matter was delivered, and nothing was declined before it."""
     parted = [f.sentence for f in evidence.fired("partial_decline")]
-    declined = [f.sentence for f in evidence.fired(*_DECLINES) if f.sentence >= 0]
-    return bool(parted) and (not declined or (min(declined) in parted and substance_before(evidence, min(declined)) > 0))
-
-
-def _turned(evidence: Evidence) -> bool:
-    """Whether the turn to the answer comes after the last decline."""
-    last = max((f.start for f in evidence.fired("hard_refusal_lexicon")), default=-1)
-    return any(f.start > last for f in evidence.fired("pivot"))
+    declined = min((f.sentence for f in evidence.fired(*DECLINES) if f.sentence >= 0), default=None)
+    return bool(parted) and (declined is None or (declined in parted and evidence.unmarked_before(declined) > 0))

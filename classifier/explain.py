@@ -38,7 +38,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceExplanation:
-    """One choice: its verdict, the hits in order of place, and what each feature added (log odds; the bias is `bias`)."""
+    """One choice: its verdict, the hits in order of place, and what each feature added, in log odds."""
 
     verdict: Verdict
     hits: tuple[Hit, ...]

@@ -17,11 +17,20 @@ _DROPPED_RE = re.compile(f"[{re.escape(_DROPPED)}]")
 _DRESSED_RE = re.compile("[\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]")
 #: Lower-casing is length-preserving and free of context once these are gone ("İ" grows, "Σ" looks at its neighbours).
 _BEFORE_LOWER = (("\u0130", "i"), ("Σ", "σ"), ("ς", "σ"))
-_PLAIN = (("’", "'"), ("ʼ", "'"), ("＇", "'"), ("‘", "'"), ("\u00a0", " "), ("\u3000", " "), ("\u202f", " "), ("\u2028", " "))
+_PLAIN = (
+    ("’", "'"),
+    ("ʼ", "'"),
+    ("＇", "'"),
+    ("‘", "'"),
+    ("\u00a0", " "),
+    ("\u3000", " "),
+    ("\u202f", " "),
+    ("\u2028", " "),
+)
 
 
 def fold(text: str) -> str:
-    """`text` in lower case with plain apostrophes, line breaks and tabs as spaces; same length, any cut gives the same."""
+    """`text` in lower case, apostrophes plain, breaks and tabs as spaces. Same length; any cut gives the same."""
     if not text.isascii():
         for old, new in _BEFORE_LOWER:
             text = text.replace(old, new)
@@ -45,7 +54,7 @@ def clean(text: str) -> str:
 
 
 class OffsetMap:
-    """From places in the cleaned text to places in the original one, of which the first `begin` characters were left out."""
+    """From places in the cleaned text to the original, of which the first `begin` characters were left out."""
 
     def __init__(self, original: str, begin: int, cleaned_length: int) -> None:
         self._begin = begin

@@ -116,7 +116,9 @@ class _Reader:
         end = self.source.find(">", self.at)
         least, dash, most = self.source[self.at + 1 : max(end, self.at)].partition("-")
         if not (dash and least.isdecimal() and most.isdecimal() and int(least) <= int(most) <= MAX_GAP):
-            raise GrammarError(f"a gap is <least-most>, at most {MAX_GAP} words: character {self.at} of {self.source!r}")
+            raise GrammarError(
+                f"a gap is <least-most>, at most {MAX_GAP} words: character {self.at} of {self.source!r}"
+            )
         self.at = end + 1
         return int(least), int(most)
 

@@ -19,7 +19,7 @@ from demur.classifier.verdict import Verdict, gravest
 
 
 class TieBreaker(Protocol):
-    """A second opinion on a verdict of low confidence. Receives the trace and our verdict, returns the one to report."""
+    """A second opinion: receives the trace and our verdict, returns the verdict to report."""
 
     def __call__(self, trace: Trace, verdict: Verdict) -> Verdict: ...
 

@@ -156,5 +156,3 @@ def _only(table: dict[str, Any], known: set[str], where: str) -> None:
     for key in table:
         if key not in known:
             raise LexiconError(f"{where}: unknown key {key!r}; known: {', '.join(sorted(known))}")
-
-

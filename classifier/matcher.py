@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import ahocorasick
 
@@ -68,7 +69,7 @@ class Matcher:
 
 
 class Scan:
-    """The answer's text, block by block. `finish` gives the hits in order of place, with the cleaned text they refer to."""
+    """The answer's text, block by block. `finish` gives the hits by place, with the cleaned text they refer to."""
 
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
@@ -76,7 +77,7 @@ class Scan:
         self._length = 0
         self._found: list[tuple[int, tuple[int, list[_Entry], bool]]] = []
         self._beyond = 0
-        self._iter = None
+        self._iter: Any = None  # the automaton's own iterator; it carries its state from block to block
 
     def run(self, text: str) -> None:
         """The next block; any cut gives the same hits, but starting the automaton costs more than a short text does."""

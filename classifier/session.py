@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from demur.classifier.decide import decide, from_facts
+from demur.classifier.evidence import Evidence
 from demur.classifier.lexicon import Rule
 from demur.classifier.matcher import Matcher
-from demur.classifier.signals import Evidence, gather
+from demur.classifier.signals import gather
 from demur.classifier.trace import Ask, Choice
 from demur.classifier.verdict import Verdict
 from demur.classifier.voice import answer_start
@@ -19,7 +20,9 @@ BLOCK = 512
 class Session:
     """Built by `Classifier.session`. Feed text, ask for the verdict so far, finish with the structured facts."""
 
-    def __init__(self, ask: Ask, rules: tuple[Rule, ...], matcher: Matcher, min_confidence: float, version: str) -> None:
+    def __init__(
+        self, ask: Ask, rules: tuple[Rule, ...], matcher: Matcher, min_confidence: float, version: str
+    ) -> None:
         self._ask, self._rules, self._matcher, self._min, self._version = ask, rules, matcher, min_confidence, version
         self._scan = matcher.scan()
         self._parts: list[str] = []  # everything fed
@@ -59,7 +62,7 @@ class Session:
         return gather(self._ask, text, self._begin, self._scan, self._rules)
 
     def _advance(self) -> None:
-        """Scans what was fed since the last time. Until the start of the answer is certain it only waits, ever longer."""
+        """Scans what was fed since. Until the start of the answer is certain it only waits, ever longer."""
         fresh = "".join(self._fresh)
         if self._begin is None:
             self._begin = answer_start(fresh)

@@ -34,8 +34,8 @@ class Voice:
     fences: tuple[tuple[int, int], ...] = ()
     whole: str | None = None
 
-    def foreign(self, text: str, start: int, end: int) -> str | None:
-        """Why the words at `start` to `end` are not the model's own; None if they are."""
+    def foreign(self, text: str, start: int) -> str | None:
+        """Why the words at `start` are not the model's own; None if they are."""
         for opened, closed in self.fences:
             if opened <= start < closed:
                 if self.whole == "fence" and _remark(text, start):
@@ -46,7 +46,7 @@ class Voice:
         line = text.rfind("\n", 0, start) + 1
         if text.startswith(">", line) or text.startswith((" >", "  >"), line):
             return "inside a block quote"
-        return _quoted(text, max(line, start - _LOOK_BACK, self.start), start, end)
+        return _quoted(text, max(line, start - _LOOK_BACK, self.start), start)
 
 
 @overload
@@ -134,7 +134,7 @@ def _remark(text: str, at: int) -> bool:
     return all(not line or line.startswith(_COMMENT) for line in lines)
 
 
-def _quoted(text: str, since: int, start: int, end: int) -> str | None:
+def _quoted(text: str, since: int, start: int) -> str | None:
     before = text[since:start]
     if before.count('"') % 2 or before.rfind("“") > before.rfind("”") or before.rfind("«") > before.rfind("»"):
         return "inside a quotation"
@@ -142,7 +142,7 @@ def _quoted(text: str, since: int, start: int, end: int) -> str | None:
         return "inside inline code"
     for mark, closing in (("'", "'"), ("‘", "’")):
         opened = len(before) - 1 if before == mark else max(before.rfind(f" {mark}"), before.rfind(f":{mark}"))
-        if opened >= 0 and _closes(text, closing, end) and not _closes_between(before, closing, opened + 2):
+        if opened >= 0 and _closes(text, closing, start) and not _closes_between(before, closing, opened + 2):
             return "inside a quotation"
     return None
 
