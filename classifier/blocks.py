@@ -126,7 +126,9 @@ def error_code(error: dict[str, Any]) -> str:
 
 
 def _words(error: dict[str, Any]) -> list[str]:
-    return [word for key in ("code", "type", "status") if (word := fields.name(error.get(key)))]
+    status = error.get("status")  # Google's word; elsewhere the HTTP status, which is no code
+    values = (error.get("code"), error.get("type"), status if isinstance(status, str) else None)
+    return [word for value in values if (word := fields.name(value))]
 
 
 def _inner(error: dict[str, Any]) -> dict[str, Any]:

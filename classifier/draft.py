@@ -136,7 +136,9 @@ class Draft:
         """An error object: a policy block if a row of `blocks` says so, else just an error. `where`: an HTTP status."""
         self.readable = True
         self._blocked = self._blocked or blocks.error_block(error)
-        self._error = self._error or ": ".join(filter(None, (where, blocks.error_code(error)))) or "error"
+        code = blocks.error_code(error)
+        if self._error is None:
+            self._error = ": ".join(filter(None, (where, code if code not in where else ""))) or "error"
 
     def lose(self, size: int) -> None:
         """`size` bytes could not be read: every choice that is still open stops short."""
@@ -197,13 +199,14 @@ class Draft:
         # A policy error refuses what was still open, or all of it when nothing was.
         if self._blocked and (reason is None or all(c.finish_reason for c in self.choices.values())):
             blocked_by = blocked_by or self._blocked
+        short = choice.truncated or blocks.is_short(reason) or (must_end and not reason)
         return Choice(
             index=index,
             text="".join(choice.text),
             refusal="".join(choice.refusal),
             finish_reason=reason,
             blocked_by=blocked_by,
-            truncated=choice.truncated or blocks.is_short(reason) or (must_end and not reason and not blocked_by),
+            truncated=short and not blocked_by,
             tool_calls=tuple(ToolCall(name, "".join(pieces)) for name, *pieces in choice.calls.values()),
             inspected=choice.kept / choice.total if choice.kept < choice.total else 1.0,
         )

@@ -5,7 +5,7 @@ One reader serves them all: their keys do not collide. Images, files and tool re
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import msgspec
 
@@ -20,24 +20,36 @@ _ASSISTANT = frozenset({"assistant", "model", "gpt", "ai", "bot", "chatbot"})
 _RESULTS = frozenset({"tool_result", "function_call_output", "custom_tool_call_output", "computer_call_output"})
 
 
+# The keys that are read; a typed decode makes no Python objects of the others (base64 images).
 class _Part(TypedDict, total=False):
     type: str
     text: str
+    functionResponse: Any
 
 
-class _Message(TypedDict, total=False):
-    role: str
-    type: str
-    content: str | list[_Part] | None
+_Message = TypedDict(
+    "_Message",
+    {
+        "role": str,
+        "from": str,
+        "author": str,
+        "content": str | list[_Part] | None,
+        "parts": Any,
+        "value": Any,
+        "text": Any,
+    },
+    total=False,
+)
 
 
 class _Request(TypedDict, total=False):
-    """The keys that are read; a typed decode skips the rest (base64 images) without making Python objects of them."""
-
     model: str
+    modelId: str
     stream: bool
     system: str | list[_Part]
     instructions: str
+    systemInstruction: Any
+    system_instruction: Any
     messages: list[_Message]
     input: str | list[_Message]
     prompt: str
@@ -54,14 +66,15 @@ def read_ask(body: bytes | dict[str, Any], api: str | None = None) -> Ask:
     if isinstance(body, dict):
         return _ask(body)
     try:
-        request: Any = _decode_request(body)
-        if not request.keys() & {"messages", "input", "prompt"}:
-            request = fields.decode(body)
+        ask = _ask(cast(dict[str, Any], _decode_request(body)))
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        try:
-            request = fields.decode(body)
-        except ValueError:
-            return Ask()
+        ask = Ask()
+    if ask.prompt:
+        return ask
+    try:
+        request = fields.decode(body)
+    except ValueError:
+        return Ask()
     return _ask(request) if isinstance(request, dict) else Ask()
 
 
@@ -125,6 +138,10 @@ def _text(content: object) -> str:
     for part in content:
         if isinstance(part, str):
             texts.append(fields.string(part))
-        elif isinstance(part, dict) and part.get("type") not in _RESULTS and "functionResponse" not in part:
+        elif (
+            isinstance(part, dict)
+            and fields.string(part.get("type")) not in _RESULTS
+            and "functionResponse" not in part
+        ):
             texts.append(fields.string(part.get("text")))
     return "\n".join(filter(None, texts))

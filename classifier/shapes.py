@@ -36,7 +36,7 @@ _RESPONSES = (
 _SYSTEMS = ("system", "system_prompt", "system_message")
 _CONVERSATIONS = ("messages", "conversation", "conversations")
 #: Keys of a saved object that are read; the others are kept in `meta`.
-_ROW = frozenset({"id", "request", "stream", "status", "model", *_PROMPTS, *_RESPONSES, *_SYSTEMS, *_CONVERSATIONS})
+_ROW = frozenset({"id", "request", "stream", "status", "model", "error", *_PROMPTS, *_RESPONSES, *_SYSTEMS, *_CONVERSATIONS})
 #: Keys of response bodies that are read; the others are kept in `meta`.
 _BODY = frozenset(
     {
@@ -56,10 +56,11 @@ def normalize(obj: object) -> Trace:
         return _text(obj, Ask())
     if isinstance(obj, dict):
         return _row(obj)
-    if isinstance(obj, list):
+    if isinstance(obj, list) and obj:
         turns = fields.mappings(obj)
         return _row({"messages": obj}) if any(role_of(turn) for turn in turns) else _response(obj, Ask(), 200)
-    return _unparsed(Ask(), f"a trace is a text or an object, not {type(obj).__name__}")
+    what = "an empty list" if obj == [] else type(obj).__name__
+    return _unparsed(Ask(), f"a trace is a text or an object, not {what}")
 
 
 def read_body(ask: Ask, api: str | None, status: int, body: bytes) -> Trace:

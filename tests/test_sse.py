@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -167,7 +169,7 @@ PIECES = st.lists(
 def test_any_cut_gives_the_same_events(pieces: list[bytes], cuts: list[int], cap: int) -> None:
     stream = b"".join(pieces)
     bounds = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
-    cut = read(*(stream[a:b] for a, b in zip(bounds, bounds[1:], strict=False)), cap=cap)
+    cut = read(*(stream[a:b] for a, b in pairwise(bounds)), cap=cap)
     whole = read(stream, cap=cap)
     assert [e._replace(end=0) for e in cut] == [e._replace(end=0) for e in whole]
     for one, other in zip(cut, whole, strict=True):

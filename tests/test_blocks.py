@@ -1,0 +1,145 @@
+"""The block tables: each row says no; an ordinary stop or error never does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from demur.classifier import blocks
+from demur.classifier.shapes import normalize
+
+REQUEST = {"messages": [{"role": "user", "content": "Hi"}]}
+
+
+def blocked_by(error: dict[str, Any], status: int = 400) -> str | None:
+    """What an error body with that HTTP status is read as: the raw reason of a block, None for a mere error."""
+    trace = normalize({"request": REQUEST, "response": error, "status": status})
+    if trace.choices:
+        (choice,) = trace.choices
+        assert not choice.truncated
+        return choice.blocked_by
+    assert trace.problem == "upstream_error"
+    return None
+
+
+@pytest.mark.parametrize("reason", blocks.STOPS)
+def test_each_stop_reason_is_a_block_in_any_case(reason: str) -> None:
+    assert blocks.is_block(reason)
+    assert blocks.is_block(reason.upper())
+    assert not blocks.is_short(reason)
+
+
+@pytest.mark.parametrize("reason", blocks.SHORT)
+def test_each_short_reason_is_no_block(reason: str) -> None:
+    assert blocks.is_short(reason.upper())
+    assert not blocks.is_block(reason)
+
+
+@pytest.mark.parametrize(
+    "reason", [None, "", "stop", "end_turn", "tool_calls", "STOP", "OTHER", "eos", "completed", "filter"]
+)
+def test_ordinary_ends_are_neither(reason: str | None) -> None:
+    assert not blocks.is_block(reason)
+    assert not blocks.is_short(reason)
+
+
+def test_a_reason_may_carry_the_vendors_own_word() -> None:
+    assert blocks.is_block("content_filter: PROHIBITED_CONTENT")
+
+
+@pytest.mark.parametrize("code", blocks.CODES)
+def test_each_code_is_a_block_verbatim(code: str) -> None:
+    assert blocked_by({"error": {"code": code, "message": "No."}}) == code
+    assert blocked_by({"error": {"type": code.upper(), "message": "No."}}) == code.upper()
+    if code.isdigit():
+        assert blocked_by({"error": {"code": int(code), "message": "No."}}) == code
+
+
+@pytest.mark.parametrize("words", blocks.MESSAGES)
+def test_each_message_is_a_block_in_its_own_words(words: str) -> None:
+    message = f"Sorry: {words.capitalize()} (request 1)"
+    assert blocked_by({"error": {"code": "invalid_request_error", "message": message}}) == words.capitalize()
+
+
+FILTERED = {"violence": {"filtered": True, "severity": "medium"}}
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            {"error": {"code": "content_filter", "innererror": {"code": "ResponsibleAIPolicyViolation"}}},
+            "content_filter",
+        ),
+        (
+            {"error": {"code": None, "innererror": {"code": "ResponsibleAIPolicyViolation"}}},
+            "ResponsibleAIPolicyViolation",
+        ),
+        (
+            {"error": {"code": "400", "inner_error": {"code": "ResponsibleAIPolicyViolation"}}},
+            "ResponsibleAIPolicyViolation",
+        ),
+        ({"error": {"code": "InputTextSensitiveContentDetected", "message": "x"}}, "InputTextSensitiveContentDetected"),
+        ({"error": {"code": "SensitiveContentDetected.SevereViolation"}}, "SensitiveContentDetected.SevereViolation"),
+        ({"error": {"code": "OutputImageRiskDetection"}}, "OutputImageRiskDetection"),
+        ({"code": "DataInspectionFailed", "message": "x", "request_id": "r"}, "DataInspectionFailed"),
+        ({"error": {"message": "high risk", "type": "content_filter"}}, "content_filter"),
+        (
+            {"code": "invalid argument", "error": "Content violates usage guidelines. Failed check."},
+            "Content violates usage guidelines",
+        ),
+        ({"error": [{"code": 2016, "message": "Prompt blocked"}]}, "2016"),
+        ({"errors": [{"code": 2017, "message": "Response blocked"}]}, "2017"),
+        ({"base_resp": {"status_code": 1026, "status_msg": "input new_sensitive"}}, "new_sensitive"),
+        ({"error": {"code": 403, "metadata": {"reasons": ["violence"], "flagged_input": "x"}}}, "violence"),
+        ({"error": {"code": 403, "metadata": {"reasons": [], "flagged_input": "x"}}}, None),
+        (
+            {
+                "type": "error",
+                "error": {"type": "invalid_request_error", "message": "Output blocked by content filtering policy"},
+            },
+            "Output blocked by content filtering policy",
+        ),
+    ],
+)
+def test_vendors_spellings(error: dict[str, Any], reason: str | None) -> None:
+    assert blocked_by(error) == reason
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (401, {"error": {"message": "Incorrect key", "type": "invalid_request_error", "code": "invalid_api_key"}}),
+        (403, {"error": {"message": "Region not supported", "code": "unsupported_country_region_territory"}}),
+        (404, {"error": {"message": "No such model", "code": "model_not_found"}}),
+        (400, {"error": {"message": "Too long", "code": "context_length_exceeded"}}),
+        (422, {"detail": [{"loc": ["body", "messages"], "msg": "field required"}]}),
+        (429, {"error": {"message": "Slow down", "type": "requests", "code": "rate_limit_exceeded"}}),
+        (429, {"error": {"code": "1302", "message": "Rate limit"}}),
+        (500, {"error": {"message": "The server had an error", "type": "server_error"}}),
+        (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+        (400, {"error": {"code": 400, "message": "Bad value", "status": "INVALID_ARGUMENT"}}),
+        (500, {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}),
+        (400, {}),
+    ],
+)
+def test_any_other_error_is_an_error(status: int, error: dict[str, Any]) -> None:
+    assert blocked_by(error, status) is None
+
+
+def test_why_names_the_code_and_never_the_message() -> None:
+    secret = {
+        "error": {"message": "Incorrect key: sk-1234", "type": "invalid_request_error", "code": "invalid_api_key"}
+    }
+    assert normalize({"response": secret, "status": 401}).why == "HTTP 401: invalid_api_key"
+    assert normalize({"response": {"error": "sk-1234 is wrong"}, "status": 401}).why == "HTTP 401"
+    assert normalize({"response": {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}}).why == "RESOURCE_EXHAUSTED"
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_azure_annotations_alone_decide_nothing(filtered: bool) -> None:
+    results = {"violence": {"filtered": filtered, "severity": "high"}}
+    choice = {"message": {"content": "The line held."}, "finish_reason": "stop", "content_filter_results": results}
+    (read,) = normalize({"object": "chat.completion", "choices": [choice]}).choices
+    assert read.blocked_by is None

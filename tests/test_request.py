@@ -1,0 +1,160 @@
+"""The ask of a request: last user text, system text, model, stream; for every API."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from demur.classifier.request import read_ask
+from demur.classifier.trace import Ask
+
+TEXT = {"type": "text", "text": "And now?"}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
+
+REQUESTS: dict[str, tuple[dict[str, Any], Ask]] = {
+    "chat": (
+        {
+            "model": "m",
+            "stream": True,
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Hello"},
+                {"role": "assistant", "content": "Hi."},
+                {"role": "developer", "content": [{"type": "text", "text": "No jokes."}]},
+                {"role": "user", "content": "And now?"},
+            ],
+        },
+        Ask("And now?", "Be brief.\n\nNo jokes.", "m", True),
+    ),
+    "parts": ({"messages": [{"role": "user", "content": [IMAGE, TEXT, {"text": "Well?"}]}]}, Ask("And now?\nWell?")),
+    "tool results are not asks": (
+        {
+            "messages": [
+                {"role": "user", "content": "And now?"},
+                {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},
+                {"role": "tool", "content": "12 degrees"},
+            ]
+        },
+        Ask("And now?"),
+    ),
+    "a picture alone asks nothing new": (
+        {"messages": [{"role": "user", "content": "And now?"}, {"role": "user", "content": [IMAGE]}]},
+        Ask("And now?"),
+    ),
+    "legacy": ({"model": "m", "prompt": "The sky is", "stream": False}, Ask("The sky is", model="m")),
+    "legacy list": ({"prompt": ["a", "b"]}, Ask("b")),
+    "legacy tokens": ({"prompt": [1, 2, 3]}, Ask()),
+    "responses text": (
+        {"model": "m", "input": "And now?", "instructions": "Be brief."},
+        Ask("And now?", "Be brief.", "m"),
+    ),
+    "responses items": (
+        {
+            "input": [
+                {"role": "developer", "content": "Be brief."},
+                {"role": "user", "content": [{"type": "input_text", "text": "And now?"}, {"type": "input_image"}]},
+                {"type": "reasoning", "summary": []},
+                {"type": "function_call", "name": "f", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c", "output": "12 degrees"},
+            ]
+        },
+        Ask("And now?", "Be brief."),
+    ),
+    "anthropic": (
+        {
+            "model": "m",
+            "max_tokens": 9,
+            "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+            "messages": [
+                {"role": "user", "content": [TEXT]},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]},
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "tool_use_id": "t", "content": "12", "text": "12"}],
+                },
+            ],
+        },
+        Ask("And now?", "Be brief.", "m"),
+    ),
+    "gemini": (
+        {
+            "systemInstruction": {"parts": [{"text": "Be brief."}]},
+            "contents": [
+                {"role": "user", "parts": [{"text": "Hello"}]},
+                {"role": "model", "parts": [{"text": "Hi."}]},
+                {"parts": [{"text": "And"}, {"inlineData": {"data": "QUJD"}}, {"text": "now?"}]},
+                {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}, "text": "12"}]},
+            ],
+        },
+        Ask("And\nnow?", "Be brief."),
+    ),
+    "gemini, one content": (
+        {"system_instruction": "Be brief.", "contents": {"parts": {"text": "And now?"}}},
+        Ask("And now?", "Be brief."),
+    ),
+    "bedrock": (
+        {
+            "modelId": "m",
+            "system": [{"text": "Be brief."}],
+            "messages": [
+                {"role": "user", "content": [{"text": "And now?"}]},
+                {"role": "user", "content": [{"toolResult": {"content": [{"text": "12"}]}}]},
+            ],
+        },
+        Ask("And now?", "Be brief.", "m"),
+    ),
+    "ollama generate": ({"model": "m", "prompt": "And now?", "system": "Be brief."}, Ask("And now?", "Be brief.", "m")),
+    "odd": (
+        {"model": 7, "stream": "yes", "messages": [None, 3, "And now?", {"role": 5, "content": 6}]},
+        Ask("And now?", model="7"),
+    ),
+    "empty": ({}, Ask()),
+}
+
+
+@pytest.mark.parametrize(("request_", "ask"), REQUESTS.values(), ids=REQUESTS)
+def test_asks(request_: dict[str, Any], ask: Ask) -> None:
+    assert read_ask(request_, None) == ask
+    assert read_ask(json.dumps(request_).encode(), "openai.chat") == ask
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"null", b"[1]", b'"x"', b"{", b"\xff", b"[" * 100_000, b"--b\r\ncontent", b"NaN"]
+)
+def test_what_cannot_be_read_is_an_empty_ask(body: bytes) -> None:
+    assert read_ask(body, "openai.chat") == Ask()
+
+
+def test_odd_bytes() -> None:
+    assert read_ask(b'{"messages":[{"role":"user","content":"caf\xe9"}],"seed":NaN}', None).prompt == "caf\ufffd"
+    assert read_ask(b'\xef\xbb\xbf{"prompt":"x"}', None).prompt == "x"
+    assert read_ask(b'{"prompt":"\\ud800"}', None).prompt == "\ufffd"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["messages", "role", "content", "text", "type", "parts", "input", "contents", "system", "model"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=10,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.dictionaries(st.sampled_from(["messages", "system", "prompt", "input", "contents", "model"]), JSON))
+def test_any_request_is_read_the_same_from_its_bytes(body: dict[str, Any]) -> None:
+    ask = read_ask(body, None)
+    f"{ask.prompt}{ask.system}{ask.model}".encode()
+    if "NaN" not in json.dumps(body) and "Infinity" not in json.dumps(body):
+        assert read_ask(json.dumps(body).encode(), None) == ask
