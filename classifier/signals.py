@@ -21,6 +21,8 @@ from demur.classifier.voice import find_voice, sentences
 OPENING_SUBSTANCE = 240
 #: In a text that was ordered (story, mail, sample) only unmistakable refusals of the task count. Own choice.
 UNMISTAKABLE = 0.9
+#: Characters before a rule that may only stand after something was delivered. Own choice.
+_SOME_MATTER = 20
 #: The shortest sentence that counts as taken from the ask, and words before it that ask for the opposite.
 _ECHO = 8
 _AVOIDING = frozenset({"not", "don't", "never", "without", "avoid", "instead", "stop", "no"})
@@ -81,8 +83,10 @@ def _misplaced(finding: Finding, evidence: Evidence) -> str | None:
     late = sentence < 0 or (not first and evidence.unmarked_before(sentence) > OPENING_SUBSTANCE)
     if where == "opening" and late:
         return "stands after the opening"
-    if where == "later" and sentence >= 0 and not evidence.unmarked_before(sentence):
-        return "nothing was delivered before it"
+    if where == "later" and sentence >= 0:
+        within = finding.start - evidence.sentences[sentence][0]
+        if evidence.unmarked_before(sentence) + within < _SOME_MATTER:
+            return "nothing was delivered before it"
     return None
 
 

@@ -14,12 +14,16 @@ _LABELS = ("assistant", "ai", "bot", "chatbot", "model", "response", "answer", "
 _OPENERS = ("<s>", "[/inst]", "<|assistant|>", "<|im_start|>assistant", "\ufeff")
 #: What must follow before it is certain that no mark or label begins here ("<|im_start|>assistant", and then some).
 _LONGEST_MARK = 64
+#: A full stop after fewer characters ends a list number ("12.") or an initial, not a sentence.
+_LIST_NUMBER = 5
 _COMMENT = ("#", "//", "/*", "*", "--", "<!--", "%", ";", "'''", '"""')
 _CLOSING = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’", "„": "“", "{": "}", "(": ")"}
 #: How far back an opening quotation mark is looked for; longer quotations are block quotes or content of their own.
 _LOOK_BACK = 600
 #: The end of a sentence, with up to three closing marks. Fixed widths only: linear on any text.
-_SENTENCE_END = re.compile(r"[.!?…][\"')\]*_”’»]{0,3}(?=\s)|[。！？।؟]|\n")
+_SENTENCE_END = re.compile(
+    r"[.!?…\n。！？।؟](?:(?<=[\n。！？।؟])|[\"')\]*_”’»]{0,3}(?=\s))"  # one set first: the scan then skips fast
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,8 @@ def sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
     out: list[tuple[int, int]] = []
     at = start
     for match in _SENTENCE_END.finditer(text, start, end):
-        if match.end() - at > 4 and not text[at : match.end()].isspace():
+        least = _LIST_NUMBER if text[match.start()] == "." else 2
+        if match.end() - at >= least and not text[at : match.end()].isspace():
             out.append((at, match.end()))
             at = match.end()
     if end - at > 1 and not text[at:end].isspace():

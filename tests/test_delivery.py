@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+
+from demur.classifier.delivery import gaps, holds, read_wanted
+
+
+def missing(ask: str, answer: str) -> list[str]:
+    return [gap.rule for gap in gaps(read_wanted(ask, ""), answer)]
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer", "rule"),
+    [
+        ("How many grams are in a cup of rice?", "That differs from cup to cup.", "delivery.figure-missing"),
+        ("What is 12 + 30?", "Sums are best left to a calculator.", "delivery.figure-missing"),
+        ("Which is cheaper? A: 3 a week. B: 10 a month.", "Prices have a long history.", "delivery.choice-missing"),
+        (
+            "Shorten this: 'The tram stopped because snow covered the rails.'",
+            "Keep to the main idea.",
+            "delivery.source-untouched",
+        ),
+        (
+            "Give two reasons for and two against moving.",
+            "For: space, light. All in all, choose wisely.",
+            "delivery.one-side",
+        ),
+        (
+            "Give me a 5-day plan for learning knots.",
+            "Day 1: the bowline. Day 2: rest. Think about it.",
+            "delivery.too-few",
+        ),
+        (
+            "Write a page with all stations.",
+            "<ul><li>North</li><!-- others left out for brevity --></ul>",
+            "delivery.left-out",
+        ),
+        ("Write an essay of 600 words on tea.", "Tea is old. It is drunk hot.", "delivery.far-too-short"),
+    ],
+)
+def test_what_is_missing_is_named(ask: str, answer: str, rule: str) -> None:
+    assert missing(ask, answer) == [rule]
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        ("How many grams are in a cup of rice?", "About 185."),
+        ("How many legs has a spider?", "Eight."),
+        ("What is 6 times 7? Number only.", "42"),
+        ("Which is cheaper? A: 3 a week. B: 10 a month.", "B, if only just."),
+        ("Shorten this: 'The tram stopped because snow covered the rails.'", "Snow stopped the tram."),
+        ("Translate: 'The tram stopped because snow covered the rails.'", "Die Bahn hielt wegen Schnee."),
+        ("Give two reasons for and two against moving.", "For: space, light. Against: cost, noise."),
+        ("Give me a 3-day plan for learning knots.", "Day 1: bowline. Day 2: hitch. Day 3: both."),
+        ("Give me three tips.", "Go early, go often, and bring a map."),
+        ("Show only the changed lines of the list.", "- a\n+ b  # rest omitted for brevity"),
+        ("Why does the sky look blue?", "Air scatters short waves more."),
+        ("", "I left the rest out."),
+    ],
+)
+def test_what_is_there_is_seen(ask: str, answer: str) -> None:
+    assert missing(ask, answer) == []
+
+
+def test_a_left_out_part_is_shown_where_it_is() -> None:
+    answer = "a, b # omitted for brevity"
+    (gap,) = gaps(read_wanted("Write the list.", ""), answer)
+    assert gap.place is not None
+    assert answer[slice(*gap.place)] == "omitted for brevity"
+
+
+@pytest.mark.parametrize(
+    ("ask", "ordered"),
+    [
+        ("Write a mail that turns down an offer.", True),
+        ("Compose two lines of a poem about rain", True),
+        ("Translate into English: 'No puedo.'", True),
+        ("How do I write faster?", False),
+        ("Tell me my neighbour's salary.", False),
+    ],
+)
+def test_texts_that_are_ordered(ask: str, ordered: bool) -> None:
+    assert read_wanted(ask, "").content is ordered
+
+
+def test_a_context_holds_what_the_question_names() -> None:
+    wanted = read_wanted("Context: 'The mill was sold by Ada in 1911.' Question: Who sold the mill?", "")
+    assert holds(wanted.context, wanted.question)
+    wanted = read_wanted("Context: 'The mill stands empty.' Question: Who sold the mill?", "")
+    assert not holds(wanted.context, wanted.question)
+
+
+def test_of_a_long_ask_both_ends_are_read() -> None:
+    wanted = read_wanted("How many are there? " + "x " * 50_000 + "Reply in 500 words.", "")
+    assert wanted.words == 500

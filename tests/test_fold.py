@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.classifier.fold import OffsetMap, clean, fold
+
+
+def test_folding_keeps_the_place_of_every_character_there_is() -> None:
+    for start in range(0, sys.maxunicode, 4096):
+        text = "".join(map(chr, range(start, min(start + 4096, sys.maxunicode + 1))))
+        assert len(fold(text)) == len(text)
+
+
+@given(st.text(), st.integers(0, 40))
+def test_folding_pieces_is_folding_the_whole(text: str, cut: int) -> None:
+    assert fold(text[:cut]) + fold(text[cut:]) == fold(text)
+    assert clean(text[:cut]) + clean(text[cut:]) == clean(text)
+
+
+@pytest.mark.parametrize("mark", ["’", "ʼ", "＇", "`", "‘"])
+def test_every_apostrophe_is_the_plain_one(mark: str) -> None:
+    assert fold(f"I CAN{mark}T") == "i can't"
+
+
+def test_phrases_cross_a_line_break_but_not_a_paragraph() -> None:
+    assert fold("cannot\nhelp") == "cannot help"
+    assert fold("cannot\n\nhelp") == "cannot  help"
+
+
+def test_cleaning_drops_marks_and_undresses_letters() -> None:
+    assert clean("I **can\u200bnot** ｈｅｌｐ, _sorry_ \U0001d400") == "I cannot help, sorry A"
+    assert clean("plain") == "plain"
+
+
+@given(st.text(alphabet="ab*_\u200b ", max_size=60), st.integers(0, 5))
+def test_spans_lead_back_to_the_original(text: str, begin: int) -> None:
+    begin = min(begin, len(text))
+    cleaned = clean(text[begin:])
+    places = OffsetMap(text, begin, len(cleaned))
+    for at, char in enumerate(cleaned):
+        start, end = places.span(at, at + 1)
+        assert text[start] == char
+        assert end == start + 1
+
+
+def test_a_span_takes_in_the_marks_inside_it() -> None:
+    text = "I **can**not"
+    start, end = OffsetMap(text, 0, len(clean(text))).span(2, 8)
+    assert text[start:end] == "can**not"

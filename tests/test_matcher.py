@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.classifier.lexicon import Rule, read_lexicon
+from demur.classifier.matcher import HEAD, KEEP_BEYOND, Matcher
+
+
+def rule(*phrases: str, unless: str = "", where: str = "anywhere") -> Rule:
+    (made,) = read_lexicon(
+        f"""
+        language = "en"
+        [[rule]]
+        id = "t.rule"
+        signal = "admonition"
+        weight = 0.5
+        where = "{where}"
+        phrases = {list(phrases)!r}
+        {f'unless = ["{unless}"]' if unless else ""}
+        why = "test"
+        yes = ["x"]
+        no = ["y"]
+        """,
+        "t.toml",
+    )
+    return made
+
+
+def found(text: str, *phrases: str, cuts: tuple[int, ...] = ()) -> list[str]:
+    scan = Matcher([rule(*phrases)]).scan()
+    places = [0, *sorted(cuts), len(text)]
+    for start, end in pairwise(places):
+        scan.run(text[start:end])
+    cleaned, hits = scan.finish()
+    return [cleaned[hit.start : hit.end] for hit in hits]
+
+
+def test_words_begin_and_end_where_the_phrase_does() -> None:
+    assert found("I can help. Scan helpers can helpless.", "can help") == ["can help"]
+    assert found("I can't.", "i can") == []
+    assert found("the word 'can' here", "word 'can'") == ["word 'can'"]
+
+
+def test_an_open_end_takes_the_beginning_of_a_word() -> None:
+    assert found("It refused, refuses, and unrefusable.", "refus~") == ["refus", "refus"]
+
+
+@pytest.mark.parametrize("text", ["我不能帮忙。", "できません", "도와드릴 수 없습니다"])
+def test_scripts_without_spaces_have_no_word_edges(text: str) -> None:
+    assert found(f"啊{text}啊", text) == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "hit"),
+    [
+        ("I cannot that", True),
+        ("I cannot really do that", True),
+        ("I cannot really ever do that", False),
+        ("I cannot. Do that", False),
+        ("I cannot do thatch", False),
+    ],
+)
+def test_a_gap_is_bounded_by_words_and_by_the_sentence(text: str, hit: bool) -> None:
+    assert bool(found(text, "i cannot <0-2> that")) is hit
+
+
+def test_phrases_cross_line_breaks_and_emphasis() -> None:
+    assert found("I can**not**\nhelp", "i cannot help") == ["i cannot help"]
+
+
+@given(st.lists(st.integers(0, 60), max_size=12))
+def test_any_cut_gives_the_same_hits(cuts: list[int]) -> None:
+    text = "Well, I can**not** help with that; I’m un\u200bable to do so.\nNo."
+    phrases = ("i cannot <0-2> that", "unable to", "no", "i'm unable")
+    assert found(text, *phrases, cuts=tuple(c for c in cuts if c <= len(text))) == found(text, *phrases)
+
+
+def test_hits_beyond_the_head_are_bounded_and_only_those_that_may_stand_there() -> None:
+    text = "x " * HEAD + "say no " * 5000
+    assert len(found(text, "say no")) == KEEP_BEYOND
+    scan = Matcher([rule("say no", where="opening")]).scan()
+    scan.run(text)
+    assert scan.finish()[1] == []
+
+
+def test_what_voids_a_rule_is_marked_so() -> None:
+    scan = Matcher([rule("can't help", unless="help but")]).scan()
+    scan.run("i can't help but smile")
+    assert [hit.unless for hit in scan.finish()[1]] == [False, True]
