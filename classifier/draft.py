@@ -11,8 +11,13 @@ from typing import Any
 from demur.classifier import blocks, fields
 from demur.classifier.trace import Ask, Choice, ToolCall, Trace, Usage
 
-#: No API returns more (OpenAI: n and parallel tool calls up to 128); bounds what a hostile stream can make us keep.
+# What a hostile stream can make us keep is bounded.
+#: No API returns more (OpenAI: n and parallel tool calls up to 128).
 MAX_CHOICES = MAX_CALLS = 256
+#: Places of a stream whose repetitions are known.
+MAX_PLACES = 4096
+#: Characters of a reason or a code; the longest known have 40.
+MAX_REASON = 200
 
 #: The vendors' names for token counts → ours.
 _COUNTS = {
@@ -44,6 +49,11 @@ class OpenChoice:
         """Nothing was said yet."""
         return not (self.text or self.refusal or self.calls)
 
+    @property
+    def blocked(self) -> str | None:
+        """The raw reason if the choice itself says that it was refused."""
+        return self.blocked_by or (self.finish_reason if blocks.is_block(self.finish_reason) else None)
+
 
 class Draft:
     """What was read of one response so far.
@@ -65,7 +75,7 @@ class Draft:
         self.done = False  # the API's end marker was seen
         self.readable = False
         self.unread = 0
-        self.heard: set[object] = set()  # places of a stream that spoke already; some events only repeat them
+        self._heard: set[int] = set()
         self._room = limit
         self._error: str | None = None
         self._blocked: str | None = None
@@ -114,6 +124,7 @@ class Draft:
         choice = self.choices.get(index)
         if choice is None:
             return
+        reason = reason[:MAX_REASON]
         if choice.finish_reason is None:
             choice.finish_reason = reason
             self.finished.append(index)
@@ -124,7 +135,7 @@ class Draft:
         """A structured fact besides the finish reason says that this choice was refused."""
         choice = self.choices.get(index)
         if choice is not None:
-            choice.blocked_by = reason
+            choice.blocked_by = reason[:MAX_REASON]
 
     def cut(self, index: int) -> None:
         """The choice stops short."""
@@ -135,7 +146,8 @@ class Draft:
     def fail(self, error: dict[str, Any], where: str = "") -> None:
         """An error object: a policy block if a row of `blocks` says so, else just an error. `where`: an HTTP status."""
         self.readable = True
-        self._blocked = self._blocked or blocks.error_block(error)
+        if self._blocked is None and (reason := blocks.error_block(error)):
+            self._blocked = reason[:MAX_REASON]
         code = blocks.error_code(error)
         if self._error is None:
             self._error = ": ".join(filter(None, (where, code if code not in where else ""))) or "error"
@@ -149,6 +161,14 @@ class Draft:
             if choice.finish_reason is None:
                 choice.total += size
                 choice.truncated = True
+
+    def hear(self, *place: object) -> bool:
+        """Whether this place of a stream speaks for the first time; some events only repeat what others said."""
+        mark = hash(place)
+        first = mark not in self._heard
+        if first and len(self._heard) < MAX_PLACES:
+            self._heard.add(mark)
+        return first
 
     def silent(self, index: int) -> bool:
         """Whether nothing was said for this choice yet."""
@@ -172,7 +192,7 @@ class Draft:
         if self._blocked is not None and not self.choices:
             self.open(0)
         problem, why = None, ""
-        if failed and all(choice.silent and choice.finish_reason is None for choice in self.choices.values()):
+        if failed and all(choice.silent and not choice.blocked for choice in self.choices.values()):
             problem, why = "upstream_error", self._error or ""
         elif not self.choices:
             problem, why = "empty", "no answer in the response"
@@ -195,7 +215,7 @@ class Draft:
     def _choice(self, index: int, must_end: bool) -> Choice:
         choice = self.choices[index]
         reason = choice.finish_reason
-        blocked_by = choice.blocked_by or (reason if blocks.is_block(reason) else None)
+        blocked_by = choice.blocked
         # A policy error refuses what was still open, or all of it when nothing was.
         if self._blocked and (reason is None or all(c.finish_reason for c in self.choices.values())):
             blocked_by = blocked_by or self._blocked

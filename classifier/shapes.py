@@ -36,7 +36,9 @@ _RESPONSES = (
 _SYSTEMS = ("system", "system_prompt", "system_message")
 _CONVERSATIONS = ("messages", "conversation", "conversations")
 #: Keys of a saved object that are read; the others are kept in `meta`.
-_ROW = frozenset({"id", "request", "stream", "status", "model", "error", *_PROMPTS, *_RESPONSES, *_SYSTEMS, *_CONVERSATIONS})
+_ROW = frozenset(
+    {"id", "request", "stream", "status", "model", "error", *_PROMPTS, *_RESPONSES, *_SYSTEMS, *_CONVERSATIONS}
+)
 #: Keys of response bodies that are read; the others are kept in `meta`.
 _BODY = frozenset(
     {
@@ -169,6 +171,8 @@ def _response(response: object, ask: Ask, status: int) -> Trace:
         read_parts(response, 0, draft)
     elif "content" in response or "tool_calls" in response:
         read_message(response, 0, draft)
+    else:
+        draft.say(0, fields.first_string(response, *_RESPONSES))
     if draft.silent(0) and response and "content" not in response:
         return _unparsed(ask, "the response has the shape of no known API")
     return draft.trace(ask)

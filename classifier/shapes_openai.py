@@ -38,7 +38,8 @@ def _read_choice(choice: dict[str, Any], position: int, draft: Draft) -> None:
         draft.end(index, reason)
     if error := choice.get("error"):  # OpenRouter
         draft.fail(fields.mapping(error))
-    if filtered := choice.get("content_filter_results"):  # Azure's annotations; the finish reason is what counts
+    if (filtered := choice.get("content_filter_results")) and index in draft.choices:
+        # Azure's annotations; the finish reason is what counts.
         draft.meta.setdefault("content_filter_results", {})[index] = filtered
 
 
@@ -102,12 +103,11 @@ def read_response_event(event: dict[str, Any], kind: str, draft: Draft) -> None:
     draft.open(0)
     body = fields.mapping(event.get("response"))
     if kind in ("output_text.delta", "refusal.delta", "audio.transcript.delta"):
-        draft.heard.add(_place(event))
+        draft.hear(*_place(event))
         write = draft.refuse if kind == "refusal.delta" else draft.say
         write(0, fields.string(event.get("delta")))
     elif kind in ("output_text.done", "refusal.done"):
-        if _place(event) not in draft.heard:  # repeats the deltas, if there were any
-            draft.heard.add(_place(event))
+        if draft.hear(*_place(event)):  # else it repeats the deltas
             write = draft.refuse if kind == "refusal.done" else draft.say
             write(0, fields.string(event.get("refusal" if kind == "refusal.done" else "text")))
     elif kind == "output_item.done":

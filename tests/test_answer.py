@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from conversations import PAIRS, chat, chunk, event, gemini, message, sse
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from demur.classifier.answer import StreamAnswer
 from demur.classifier.shapes import normalize
@@ -351,3 +355,51 @@ def test_streams_of_several_kinds_of_line_ends() -> None:
     for other in (stream.replace(b"\n", b"\r\n"), stream.replace(b"\n", b"\r"), stream.replace(b"data: ", b"data:")):
         assert only(fed(*events(other)).trace()).text == only(normalize(chat("Boil the eggs for nine minutes."))).text
     assert sse("x") == b"data: x\n\n"
+
+
+# Whatever stands anywhere in an event, feeding it raises nothing, and the deltas add up to the trace's text.
+EVENTS = [
+    (one.name, json.loads(one.data))
+    for _, stream in PAIRS.values()
+    for one in events(stream)
+    if one.data not in (b"[DONE]", b"")
+]
+
+
+def places(node: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every value in a JSON tree."""
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    return [path, *(place for key, value in items for place in places(value, (*path, key)))]
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "content", "type"]), inner),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.sampled_from(EVENTS), min_size=1, max_size=4),
+    st.sampled_from([None, "openai.chat", "openai.responses", "anthropic.messages"]),
+    st.data(),
+)
+def test_events_with_junk_in_one_place(
+    chosen: list[tuple[str | None, Any]], api: str | None, data: st.DataObject
+) -> None:
+    answer = StreamAnswer(Ask(), api, inspect_chars=30)
+    texts: dict[int, str] = {}
+    for name, obj in copy.deepcopy(chosen):
+        *path, last = data.draw(st.sampled_from(places(obj)[1:]))
+        node = obj
+        for key in path:
+            node = node[key]
+        node[last] = data.draw(JUNK)
+        for index, text in answer.feed(event(obj, name)):
+            texts[index] = texts.get(index, "") + text
+    trace = answer.trace()
+    if trace.problem is None:
+        assert texts == {choice.index: choice.text for choice in trace.choices if choice.text}
+    for text in texts.values():
+        text.encode()
