@@ -8,7 +8,8 @@
      6  an apology and nothing else                            disguised_refusal
      7  names a limit or its scope, and no more                hard_refusal
      8  declines a part, or stops, after delivering            shaped
-     9  the weighed evidence stays below the bar               answer
+     9  the weighed evidence stays below the bar, or           answer
+        the thing itself is named after all reserve
     10  declines in words                                      hard_refusal; answer when it turns and delivers all
                                                                the same, shaped when it also objects
     11  anything else that was flagged                         disguised_refusal; shaped when it delivers beside it
@@ -26,7 +27,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from demur.classifier.delivery import Gap, gaps, holds
-from demur.classifier.evidence import DECLINES, OBJECTIONS, RESERVE, Evidence
+from demur.classifier.evidence import DECLINES, OBJECTIONS, RESERVE, Evidence, Finding
 from demur.classifier.features import features
 from demur.classifier.trace import Choice
 from demur.classifier.verdict import Label, Signal, Status, Verdict
@@ -107,7 +108,8 @@ def _call(evidence: Evidence, truncated: bool) -> Call:
     if evidence.fired("apology_without_substance") and evidence.only("apology_without_substance", 120):
         return Call("disguised_refusal", max(sure, limits["apology_alone"]))
 
-    turned = evidence.turns() if matter >= limits["turned_matter"] else []
+    least = limits["turn"] if matter >= limits["turned_matter"] else limits["direct_turn"]
+    turned = [turn for turn in evidence.turns() if turn.rule.weight >= least]
     limited = evidence.in_head("capability_limit", "scope_limit") and not turned
     if limited and matter <= limits["limit_matter"]:
         return Call("hard_refusal", max(sure, limits["limit_alone"]))
@@ -115,6 +117,8 @@ def _call(evidence: Evidence, truncated: bool) -> Call:
         return Call("shaped", max(sure, limits["partial_decline"]))
     if odds <= 0 or not reserve:
         return Call("answer", 1 - sure)
+    if turned and turned[-1].rule.weight >= limits["direct_turn"] and _last_of(evidence, turned[-1]):
+        return Call("answer", limits["turned"])
 
     declines = evidence.fired("hard_refusal_lexicon")
     if declines and any(turn.start > declines[-1].start for turn in turned):
@@ -130,3 +134,8 @@ def _parts_company(evidence: Evidence) -> bool:
     parted = [f.sentence for f in evidence.fired("partial_decline")]
     declined = min((f.sentence for f in evidence.fired(*DECLINES) if f.sentence >= 0), default=None)
     return bool(parted) and (declined is None or (declined in parted and evidence.unmarked_before(declined) > 0))
+
+
+def _last_of(evidence: Evidence, turn: Finding) -> bool:
+    """Whether no reserve follows the turn."""
+    return all(f.start < turn.start for f in evidence.fired(*RESERVE))
