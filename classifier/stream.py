@@ -30,6 +30,7 @@ class StreamJudge:
         self.answer = StreamAnswer(ask, api, status=status, inspect_chars=inspect_chars)
         self._classifier = classifier or default_classifier()
         self._sessions: dict[int, Session] = {}
+        self._judged: dict[int, tuple[Choice, Verdict]] = {}
 
     def feed(self, event: Event) -> tuple[int, ...]:
         """The choices that got their finish reason in this event."""
@@ -54,5 +55,10 @@ class StreamJudge:
         return replace(verdict, rules_version=self._classifier.rules_version)
 
     def _judge(self, choice: Choice) -> Verdict:
+        known = self._judged.get(choice.index)
+        if known is not None and known[0] == choice:  # asked for at its finish reason, and again at the end
+            return known[1]
         session = self._sessions.get(choice.index) or self._classifier.session(self.answer.ask)
-        return replace(session.finish(choice), index=choice.index)
+        verdict = replace(session.finish(choice), index=choice.index)
+        self._judged[choice.index] = choice, verdict
+        return verdict

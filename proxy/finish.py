@@ -18,6 +18,7 @@ KEY = b"refusal_verdict"
 #: Bytes of an unfinished event beyond which it is passed on as it comes and gets no key.
 MAX_HELD = 64 * 1024
 
+_NAME = b'finish_reason"'
 # `finish_reason` followed by anything but null. Possessive, so that blanks are not given back.
 _FINISH = re.compile(rb'finish_reason"\s*+:\s*+(?!null\b)')
 _BLANK_LINES = (b"\n\n", b"\r\n\r\n")
@@ -47,20 +48,22 @@ class FinishChunk:
         self._id = id
         self._several = several
         self._held = b""
+        self._between = True  # between two events
         self._passed = 0  # bytes of the stream passed on so far
 
     def passes(self, chunk: bytes) -> bool:
-        """Whether `chunk` is whole events without a finish reason: it may go on at once, then `inspection.feed` it."""
-        if self._held or self._inspection.pending or not chunk.endswith(_BLANK_LINES) or may_finish(chunk):
+        """Whether `chunk` is whole events without a finish reason: it may go on at once, then `inspection.later` it."""
+        if not self._between or not chunk.endswith(_BLANK_LINES) or may_finish(chunk):
             return False
         self._passed += len(chunk)
         return True
 
-    async def feed(self, chunk: bytes) -> bytes:
+    def feed(self, chunk: bytes) -> bytes:
         """Judges any other chunk and returns what goes on now."""
-        finished = await self._inspection.feed(chunk)
+        finished = self._inspection.feed(chunk)
         data = self._held + chunk
         pending = self._inspection.pending
+        self._between = pending == 0
         # Part of an event that was passed on before its end can't be called back.
         keep = pending if pending <= min(len(data), MAX_HELD) else 0
         whole = len(data) - keep
@@ -97,7 +100,8 @@ class FinishChunk:
 
 def may_finish(data: bytes) -> bool:
     """Whether `data`, whole events, may hold a finish reason. False is certain."""
-    return b"finish_reason" in data and _FINISH.search(data) is not None
+    # Nearly always each one is spelt `"finish_reason":null`; counting is faster than matching.
+    return data.count(_NAME) != data.count(_NAME + b":null") and _FINISH.search(data) is not None
 
 
 def asks_for_several(body: bytes) -> bool:

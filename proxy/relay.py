@@ -27,7 +27,7 @@ from demur.proxy import errors, headers
 from demur.proxy.errors import OwnError
 from demur.proxy.finish import FinishChunk
 from demur.proxy.headers import Headers
-from demur.proxy.inspection import StreamInspection, judge_body, unjudged
+from demur.proxy.inspection import PIECE, StreamInspection, judge_body, pieces, unjudged
 from demur.proxy.leash import Cut, Leash, Receive
 from demur.proxy.observe import Observers
 from demur.proxy.record import Record
@@ -163,11 +163,14 @@ class Relay:
         cut = True
         try:
             async for chunk in _body(response):
-                if finish is None or finish.passes(chunk):
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                    await inspection.feed(chunk)
-                elif ready := await finish.feed(chunk):
-                    await send({"type": "http.response.body", "body": ready, "more_body": True})
+                for piece in (chunk,) if len(chunk) <= PIECE else pieces(chunk):
+                    if finish is None or finish.passes(piece):
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+                        inspection.later(piece)
+                    elif ready := finish.feed(piece):
+                        await send({"type": "http.response.body", "body": ready, "more_body": True})
+                    if piece is not chunk:
+                        await asyncio.sleep(0)  # others get their turn between the pieces of a flood
             cut = False
             rest = finish.close() if finish else b""
             inspection.close()
@@ -184,18 +187,18 @@ class Relay:
     async def _hold(self, record: Record, response: httpx.Response, head: Headers, send: Send) -> None:
         """A complete answer: held until it is whole and judged, unless it is too large for that."""
         limit = self._settings.inspect_bytes
-        body, pieces, size = _body(response), [], 0
+        body, parts, size = _body(response), [], 0
         async for piece in body:
-            pieces.append(piece)
+            parts.append(piece)
             size += len(piece)
             if size > limit:
                 reason = f"the answer is over {limit} bytes (inspect_bytes)"
                 verdict = record.judge(unjudged("not_classified", reason, record.ask))
                 await self._begin(record, response, head, headers.verdict(verdict, self._signed), send)
-                await send({"type": "http.response.body", "body": b"".join(pieces), "more_body": True})
+                await send({"type": "http.response.body", "body": b"".join(parts), "more_body": True})
                 await _copy(body, send)
                 return
-        whole = b"".join(pieces)
+        whole = b"".join(parts)
         assert record.api is not None
         judged = await judge_body(
             self._classifier,

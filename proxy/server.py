@@ -8,6 +8,7 @@ see readiness turn false, and would not heed a second SIGTERM.
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import logging
 import signal
@@ -108,6 +109,8 @@ async def _serve(settings: Settings) -> None:
         token = settings.admin_token.get_secret_value() if settings.admin_token else None
         proxy = Server(app, proxy_sockets, lifespan=True)
         admin = Server(create_admin_app(metrics, token=token), admin_sockets, lifespan=False)
+        gc.collect()
+        gc.freeze()  # the rules live as long as the process: no later collection need look at them
         stop = Stop()
         with _signals(stop):
             async with asyncio.TaskGroup() as servers:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
@@ -94,21 +93,18 @@ def test_asks_for_several(body: bytes, several: bool) -> None:
 def follow(pieces: list[bytes]) -> list[bytes]:
     """What goes on after each piece, and at the end."""
 
-    async def run() -> list[bytes]:
-        inspection = StreamInspection(
-            default_classifier(), Ask(), "openai.chat", status=200, coding=None, inspect_chars=10_000
-        )
-        finish = FinishChunk(inspection, id="abc", several=False)
-        out = []
-        for piece in pieces:
-            if finish.passes(piece):
-                out.append(piece)
-                await inspection.feed(piece)
-            else:
-                out.append(await finish.feed(piece))
-        return [*out, finish.close()]
-
-    return asyncio.run(run())
+    inspection = StreamInspection(
+        default_classifier(), Ask(), "openai.chat", status=200, coding=None, inspect_chars=10_000
+    )
+    finish = FinishChunk(inspection, id="abc", several=False)
+    out = []
+    for piece in pieces:
+        if finish.passes(piece):
+            out.append(piece)
+            inspection.later(piece)
+        else:
+            out.append(finish.feed(piece))
+    return [*out, finish.close()]
 
 
 def test_only_the_event_that_is_still_arriving_is_kept_back() -> None:
