@@ -18,6 +18,7 @@ from demur.classifier.shapes_others import (
 
 Reader = Callable[[dict[str, Any], Draft], None]
 
+_STATUSES = frozenset({"queued", "in_progress", "completed", "incomplete", "failed", "cancelled"})  # of Responses
 _ANTHROPIC_EVENTS = frozenset(
     {
         "message_start",
@@ -67,15 +68,17 @@ def read_event(event: dict[str, Any], name: str | None, draft: Draft, status: in
 
 def reader_of(body: dict[str, Any]) -> tuple[str | None, Reader | None]:
     """The API of a body and its reader, by its keys; None and None when no API has such a shape."""
-    choices, output = body.get("choices"), body.get("output")
+    choices, output, candidates = body.get("choices"), body.get("output"), body.get("candidates")
     if "choices" in body and (not choices or fields.mappings(choices)):
         legacy = body.get("object") == "text_completion" or any("text" in choice for choice in fields.mappings(choices))
         return "openai.completions" if legacy else "openai.chat", read_completion
-    if body.get("object") == "response" or (isinstance(output, list) and isinstance(body.get("status"), str)):
+    if body.get("object") == "response" or (
+        isinstance(output, list) and fields.string(body.get("status")) in _STATUSES
+    ):
         return "openai.responses", read_response
     if "stop_reason" in body or (body.get("type") == "message" and isinstance(body.get("content"), list)):
         return "anthropic.messages", read_anthropic
-    if isinstance(body.get("candidates"), list) or isinstance(body.get("promptFeedback"), dict):
+    if candidates == [] or fields.mappings(candidates) or isinstance(body.get("promptFeedback"), dict):
         return "gemini", read_gemini
     if "stopReason" in body or isinstance(fields.mapping(output).get("message"), dict):
         return "bedrock.converse", read_converse

@@ -70,7 +70,7 @@ def read_body(ask: Ask, api: str | None, status: int, body: bytes) -> Trace:
 
     `api` is what the request path said, `status` the HTTP status.
     """
-    if status == 204 or not body.strip():
+    if status == 204 or not body or body.isspace():
         trace = _error(ask, status) if status >= 400 else Trace(ask, problem="empty", why="no body", model=ask.model)
     else:
         trace = _json(body, ask, status)
@@ -141,7 +141,7 @@ def _named_response(row: dict[str, Any], ask: Ask) -> Trace:
         return _object(row, ask, 200)
     if any(name in row for name in _RESPONSES):
         return _text("", ask)
-    keys = ", ".join(sorted(str(name)[:40] for name in row)[:8])
+    keys = ", ".join(sorted(fields.string(str(name))[:40] for name in row)[:8])
     return _unparsed(ask, f"no known shape, its keys: {keys}" if keys else "an empty object")
 
 
