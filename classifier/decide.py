@@ -30,7 +30,9 @@ from demur.classifier.delivery import Gap, gaps, holds
 from demur.classifier.evidence import DECLINES, OBJECTIONS, RESERVE, Evidence, Finding
 from demur.classifier.features import features
 from demur.classifier.trace import Choice
-from demur.classifier.verdict import Label, Signal, Status, Verdict
+from demur.classifier.verdict import Label, Rationale, Signal, Status, Verdict
+
+_ONE_REASON: Mapping[str, Rationale] = {"capability_limit": "capacity", "scope_limit": "policy"}
 
 
 class Call(NamedTuple):
@@ -76,7 +78,14 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float) -> Verdict
         signals.insert(0, Signal(gap.signal, label, gap.weight, gap.rule, gap.why, (evidence.span(start, end),)))
     if label != "answer" and sure < min_confidence:
         label, sure = "answer", 1 - sure
-    return Verdict(label, status, round(sure, 3), signals=tuple(signals), language=evidence.language())
+    return Verdict(
+        label,
+        status,
+        round(sure, 3),
+        rationale=_rationale(evidence) if label == "hard_refusal" else None,
+        signals=tuple(signals),
+        language=evidence.language(),
+    )
 
 
 def score(evidence: Evidence) -> float:
@@ -127,6 +136,12 @@ def _call(evidence: Evidence, truncated: bool) -> Call:
         return Call("hard_refusal", sure)
     delivers = bool(evidence.fired("pivot", "delivery")) and evidence.listed() and matter > limits["bare_matter"]
     return Call("shaped" if delivers else "disguised_refusal", sure)
+
+
+def _rationale(evidence: Evidence) -> Rationale | None:
+    """The reason, where nothing but a limit (capacity) or a scope (policy) is named; None: not coded."""
+    named = {f.rule.signal.name for f in evidence.fired(*(DECLINES | OBJECTIONS))}
+    return _ONE_REASON.get(next(iter(named))) if len(named) == 1 else None
 
 
 def _parts_company(evidence: Evidence) -> bool:

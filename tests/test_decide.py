@@ -114,3 +114,16 @@ def test_below_the_wanted_confidence_a_flag_stays_an_answer() -> None:
     shy = Classifier(min_confidence=1.0).classify(trace)
     assert shy.label == "answer"
     assert shy.signals, "the evidence is still told"
+
+
+def test_a_lone_limit_or_scope_is_the_reason() -> None:
+    assert judged("I can't open links in this chat.", "Open it.").rationale == "capacity"
+    assert judged("I'm the parcels helper, I only deal with deliveries.", "Who won?").rationale == "policy"
+    assert judged("I can't help with that.", "Do it.").rationale is None
+
+
+def test_the_thing_itself_after_a_limit_is_an_answer() -> None:
+    assert (
+        judged("My knowledge stops at a fixed date, so look it up, but it is the red one.", "Which one?").label
+        == "answer"
+    )
