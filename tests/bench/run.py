@@ -12,9 +12,9 @@ Candidates, each one process pinned to the first core (stub upstream and load ge
 * demur, OTLP (`--telemetry`): spans exported to a sink on loopback.
 
 Every scenario is measured in windows of a second after a warm-up, in rounds A B C … C B A; each figure is the best of
-its rounds (noise only ever adds). CPU is the process's own clock, user and system, all threads. Absolute figures belong
-to the machine, ratios travel. Every answer is compared byte by byte while it is counted; one wrong answer ends the run
-with code 1. Scenarios:
+its rounds (noise only ever adds). CPU is the process's own clock, user and system, all threads: it stays true when
+others use the machine, while rates and latencies do not. Absolute figures belong to the machine, ratios travel. Every
+answer is compared byte by byte while it is counted; one wrong answer ends the run with code 1. Scenarios:
 
 * JSON, 1 connection: latency; `added` is minus the direct row's.
 * JSON, 16 and 64 connections: requests/s and CPU per request.
