@@ -119,7 +119,7 @@ def _call(evidence: Evidence, truncated: bool) -> Call:
 
     least = limits["turn"] if matter >= limits["turned_matter"] else limits["direct_turn"]
     turned = [turn for turn in evidence.turns() if turn.rule.weight >= least]
-    limited = evidence.in_head("capability_limit", "scope_limit") and not turned
+    limited = not turned and any(f.rule.weight >= limits["clear_limit"] for f in _limits(evidence))
     if limited and matter <= limits["limit_matter"]:
         return Call("hard_refusal", max(sure, limits["limit_alone"]))
     if _parts_company(evidence):
@@ -149,6 +149,10 @@ def _parts_company(evidence: Evidence) -> bool:
     parted = [f.sentence for f in evidence.fired("partial_decline")]
     declined = min((f.sentence for f in evidence.fired(*DECLINES) if f.sentence >= 0), default=None)
     return bool(parted) and (declined is None or (declined in parted and evidence.unmarked_before(declined) > 0))
+
+
+def _limits(evidence: Evidence) -> list[Finding]:
+    return [f for f in evidence.fired("capability_limit", "scope_limit") if f.sentence >= 0]
 
 
 def _last_of(evidence: Evidence, turn: Finding) -> bool:

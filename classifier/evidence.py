@@ -15,6 +15,8 @@ OBJECTIONS = frozenset({"premise_rebuttal", "admonition", "value_statement", "sa
 DECLINES = frozenset({"hard_refusal_lexicon", "scope_limit", "capability_limit"})
 #: Signals whose sentences hold reserve or refusal instead of matter.
 RESERVE = OBJECTIONS | DECLINES | {"capability_denial", "noncommittal_hedge", "clarification"}
+#: A turn of this weight leads to the matter itself, not only to an offer. Own choice.
+FIRM_TURN = 0.8
 _COMMON = frozenset({"the", "and", "to", "of", "is", "you", "that", "it", "for", "with", "are", "this", "have", "not"})
 
 
@@ -40,7 +42,8 @@ class Finding:
 class Evidence:
     """What was found in one text.
 
-    `sentences` are the places of the head's sentences, `marked` the signals that fired in each. `ordered` says that
+    `sentences` are the places of the head's sentences, `marked` the signals that fired in each, `turned` those with a
+    firm turn to the matter. `ordered` says that
     the text is what was asked to be written, not what the model has to say.
     """
 
@@ -51,12 +54,15 @@ class Evidence:
     ordered: bool = False
     findings: list[Finding] = field(default_factory=list)
     marked: dict[int, set[str]] = field(default_factory=dict)
+    turned: set[int] = field(default_factory=set)
 
     def add(self, finding: Finding) -> None:
         """Keeps the finding and, if it counts, marks its sentence."""
         self.findings.append(finding)
         if finding.fired and finding.sentence >= 0:
             self.marked.setdefault(finding.sentence, set()).add(finding.rule.signal.name)
+            if finding.rule.signal.name == "pivot" and finding.rule.weight >= FIRM_TURN:
+                self.turned.add(finding.sentence)
 
     def fired(self, *names: str) -> list[Finding]:
         """The findings of signals `names` that count."""
@@ -67,8 +73,11 @@ class Evidence:
         return any(f.sentence >= 0 for f in self.fired(*names))
 
     def reserved(self, sentence: int) -> bool:
-        """Whether a head sentence holds reserve or refusal."""
-        return not RESERVE.isdisjoint(self.marked.get(sentence, ()))
+        """Whether a head sentence holds reserve or refusal, unless it names a limit only to turn to the matter."""
+        names = self.marked.get(sentence)
+        if not names or RESERVE.isdisjoint(names):
+            return False
+        return sentence not in self.turned or not names.isdisjoint(OBJECTIONS | {"hard_refusal_lexicon"})
 
     def matter(self) -> int:
         """Characters of the answer in sentences without reserve."""

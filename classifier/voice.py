@@ -20,9 +20,9 @@ _COMMENT = ("#", "//", "/*", "*", "--", "<!--", "%", ";", "'''", '"""')
 _CLOSING = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’", "„": "“", "{": "}", "(": ")"}
 #: How far back an opening quotation mark is looked for; longer quotations are block quotes or content of their own.
 _LOOK_BACK = 600
-#: The end of a sentence, with up to three closing marks. Fixed widths only: linear on any text.
+#: The end of a sentence or a clause, with up to three closing marks. Fixed widths only: linear on any text.
 _SENTENCE_END = re.compile(
-    r"[.!?…\n。！？।؟](?:(?<=[\n。！？।؟])|[\"')\]*_”’»]{0,3}(?=\s))"  # one set first: the scan then skips fast
+    r"[.!?…;:\n。！？।؟](?:(?<=[\n。！？।؟])|[\"')\]*_”’»]{0,3}(?=\s))"  # one set first: the scan then skips fast
 )
 
 
