@@ -78,7 +78,8 @@ class Wanted:
     `content`: a text of its own (story, mail, sample, translation). `figure`: a number. `count` things, `words` words,
     `both_sides` arguments for and as many against, one of `options`. `source`: a quoted text to work on. `context` and
     `question`: a passage to answer from. `specified`: it brings figures or a text, so nothing needs to be asked back.
-    `elision_asked`: a sketch is enough. `asked`: all that was read of ask and system message, in lower case.
+    `elision_asked`: a sketch is enough. `asked`: all that was read of ask and system message, in lower case, without
+    apostrophes.
     """
 
     content: bool = False
@@ -114,7 +115,7 @@ class Gap:
 def read_wanted(prompt: str, system: str) -> Wanted:
     """What `prompt` asks for; nothing when it is empty."""
     if not prompt:
-        return Wanted(asked=system[:_READ].lower())
+        return Wanted(asked=_plain(system[:_READ].lower()))
     text = prompt if len(prompt) <= 2 * _READ else f"{prompt[:_READ]}\n{prompt[-_READ:]}"
     low = text.lower().replace("’", "'")
     translation = _TRANSLATE.search(low)
@@ -133,7 +134,7 @@ def read_wanted(prompt: str, system: str) -> Wanted:
         question=context.group(2) if context else "",
         specified=bool(quote) or digits,
         elision_asked=bool(_ELISION_ASKED.search(low)),
-        asked=f"{low}\n{system[:_READ].lower()}",
+        asked=_plain(f"{low}\n{system[:_READ].lower()}"),
     )
 
 
@@ -184,3 +185,7 @@ def _number(match: re.Match[str] | None) -> int | None:
 
 def _content_words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text)) - _STOP
+
+
+def _plain(text: str) -> str:
+    return text.replace("'", "").replace("’", "")

@@ -14,7 +14,7 @@ OBJECTIONS = frozenset({"premise_rebuttal", "admonition", "value_statement", "sa
 #: Signals that decline it.
 DECLINES = frozenset({"hard_refusal_lexicon", "scope_limit", "capability_limit"})
 #: Signals whose sentences hold reserve or refusal instead of matter.
-RESERVE = OBJECTIONS | DECLINES | {"capability_denial", "noncommittal_hedge", "clarification"}
+RESERVE = OBJECTIONS | DECLINES | {"capability_denial", "noncommittal_hedge", "clarification", "task_swap"}
 #: A turn of this weight leads to the matter itself, not only to an offer. Own choice.
 FIRM_TURN = 0.8
 _COMMON = frozenset({"the", "and", "to", "of", "is", "you", "that", "it", "for", "with", "are", "this", "have", "not"})

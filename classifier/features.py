@@ -18,6 +18,7 @@ _STATING = (
     "noncommittal_hedge",
     "clarification",
     "safety_redirect",
+    "task_swap",
 )
 _ANSWERING = ("delivery", "premise_corrected")
 #: Characters of matter that leave an answer bare. Own choice.

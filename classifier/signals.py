@@ -25,7 +25,8 @@ UNMISTAKABLE = 0.9
 _SOME_MATTER = 20
 #: The shortest sentence that counts as taken from the ask, and words before it that ask for the opposite.
 _ECHO = 8
-_AVOIDING = frozenset({"not", "don't", "never", "without", "avoid", "instead", "stop", "no"})
+_AVOIDING = frozenset({"not", "dont", "never", "without", "avoid", "instead", "stop", "no"})
+_NO_APOSTROPHE = str.maketrans("", "", "'’")
 #: Findings that count, kept per rule; more add nothing to a verdict.
 _PER_RULE = 4
 
@@ -96,6 +97,6 @@ def _echoes(finding: Finding, evidence: Evidence) -> bool:
     if finding.sentence < 0 or not asked:
         return False
     start, end = evidence.sentences[finding.sentence]
-    sentence = evidence.text[start:end].strip(" \n.!\"'“”*").lower().replace("’", "'")
+    sentence = evidence.text[start:end].strip(" \n.!\"'“”*").lower().translate(_NO_APOSTROPHE)
     at = asked.find(sentence) if len(sentence) >= _ECHO else -1
     return at >= 0 and _AVOIDING.isdisjoint(asked[max(0, at - 40) : at].split())
