@@ -1,4 +1,4 @@
-"""The verdict record: what was decided, how sure, and the evidence. Its JSON shape is a public contract (`schema_version`)."""
+"""The verdict record: what was decided, how sure, the evidence. Its JSON is a public contract (`schema_version`)."""
 
 from __future__ import annotations
 
