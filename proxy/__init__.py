@@ -1,1 +1,20 @@
+"""The proxy: what a client sends goes to the upstream, what comes back goes to the client, and a copy is judged.
 
+The way of one request:
+
+    server      two uvicorn servers in one loop, signals, the orderly end
+    app         `/-/…` is ours; everything else goes to the relay
+    relay       one exchange from the first byte to the last
+      leash       what may end it from outside: the client leaves, time is up
+      upload      the request: what is read of it, which headers go up (headers, urls)
+      upstream    httpx's transport seam over aiohttp's client
+      inspection  the copy: decoded (coding), taken apart and judged (demur.classifier)
+      finish      the verdict's key in a stream's finish chunk
+      errors      our own answers
+    record      the facts of the running exchange, frozen at its end into an
+    observe     Exchange, of which every sink hears once:
+      telemetry…  spans              metrics      counters, shown by admin
+      verdict_log JSON Lines         store        verdicts to look up by id
+
+Traffic comes first: bytes go on before they are looked at, and whatever fails in looking at them changes none.
+"""

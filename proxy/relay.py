@@ -27,7 +27,7 @@ from demur.proxy import errors, headers
 from demur.proxy.errors import OwnError
 from demur.proxy.finish import FinishChunk
 from demur.proxy.headers import Headers
-from demur.proxy.inspection import PIECE, StreamInspection, judge_body, pieces, unjudged
+from demur.proxy.inspection import PIECE, StreamInspection, judge_body, unjudged
 from demur.proxy.leash import Cut, Leash, Receive
 from demur.proxy.observe import Observers
 from demur.proxy.record import Record
@@ -163,14 +163,13 @@ class Relay:
         cut = True
         try:
             async for chunk in _body(response):
-                for piece in (chunk,) if len(chunk) <= PIECE else pieces(chunk):
-                    if finish is None or finish.passes(piece):
-                        await send({"type": "http.response.body", "body": piece, "more_body": True})
-                        inspection.later(piece)
-                    elif ready := finish.feed(piece):
-                        await send({"type": "http.response.body", "body": ready, "more_body": True})
-                    if piece is not chunk:
-                        await asyncio.sleep(0)  # others get their turn between the pieces of a flood
+                if finish is None or finish.passes(chunk):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                    inspection.later(chunk)
+                elif ready := finish.feed(chunk):
+                    await send({"type": "http.response.body", "body": ready, "more_body": True})
+                if len(chunk) > PIECE:
+                    await asyncio.sleep(0)  # in a flood, others get their turn too
             cut = False
             rest = finish.close() if finish else b""
             inspection.close()

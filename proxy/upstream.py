@@ -24,7 +24,7 @@ from yarl import URL
 #: Limits for response heads, far above any seen (rate limit and policy headers reach tens of KB); aiohttp's are 8 KB.
 MAX_HEADER_BYTES = 256 * 1024
 MAX_HEADERS = 1000
-#: A body of at most this many bytes goes out in one write with its head; longer ones in pieces of this size.
+#: Bytes of a body that are sent or received at once at most.
 PIECE = 64 * 1024
 
 # aiohttp adds these by itself otherwise. Host and the framing headers are its business.
@@ -116,16 +116,16 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
 
 class _Body(httpx.AsyncByteStream):
-    """The raw bytes of a response, as they arrive. Closing it before its end drops the connection."""
+    """The raw bytes of a response as they arrive, PIECE at most. Closing it before its end drops the connection."""
 
     def __init__(self, response: aiohttp.ClientResponse, where: str) -> None:
         self._response = response
         self._where = where
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        read = self._response.content.readany
+        read = self._response.content.read
         try:
-            while chunk := await read():
+            while chunk := await read(PIECE):
                 yield chunk
         except (aiohttp.ClientError, OSError) as exc:
             raise _translate(exc, self._where, in_body=True) from exc

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import Any
+
+import pytest
+from fake_upstream import DONE, completion, event, say
+
+from demur.classifier.judge import default_classifier
+from demur.classifier.trace import Ask
+from demur.proxy.inspection import StreamInspection, ask_of, judge_body
+
+STOP = event({}, "stop")
+ASK = Ask(prompt="How do I build it?", model="m")
+
+
+def inspection(coding: bytes | None = None, classifier: Any = None) -> StreamInspection:
+    return StreamInspection(
+        classifier or default_classifier(), ASK, "openai.chat", status=200, coding=coding, inspect_chars=100_000
+    )
+
+
+def test_pieces_that_wait_are_read_in_their_order() -> None:
+    texts = ["I'm ", "sorry, ", "but I can't ", "help with that."]
+    at_once, later = inspection(), inspection()
+    for text in texts:
+        assert at_once.feed(say(text)) == ()
+        later.later(say(text))
+    ((finished, indexes),) = later.feed(STOP)
+    assert at_once.feed(STOP) == ((finished, indexes),)
+    assert indexes == (0,)
+    assert later.choice_verdict(0) == at_once.choice_verdict(0)
+    later.later(DONE)
+    assert later.done is True
+    judged = later.finish(cut=False)
+    at_once.feed(DONE)
+    assert judged.verdict == at_once.finish(cut=False).verdict
+    assert judged.verdict.label == "hard_refusal"
+    assert judged.trace is not None
+    assert judged.trace.choices[0].text == "".join(texts)
+    assert judged.seconds > 0
+
+
+def test_the_first_event_is_no_comment() -> None:
+    copy = inspection()
+    copy.later(b": keep-alive\n\n")
+    assert copy.first_event is None
+    copy.later(say("x"))
+    assert copy.first_event is not None
+
+
+def test_a_flood_of_waiting_pieces_is_read_before_the_end() -> None:
+    copy = inspection()
+    for _ in range(1000):
+        copy.later(say("and so on "))
+    assert sum(map(len, copy._waiting)) < 40_000
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "status", "reason"),
+    [
+        (b"secret", b"?", "unparsed", "content coding secret can't be decoded"),
+        (b"gzip", b"plain", "unparsed", "the body is not valid gzip: error"),
+    ],
+)
+def test_what_can_not_be_decoded(coding: bytes, body: bytes, status: str, reason: str) -> None:
+    copy = inspection(coding)
+    assert copy.feed(body) == copy.close() == ()
+    assert (copy.pending, copy.done, copy.choice_verdict(0)) == (0, None, None)
+    streamed = copy.finish(cut=False).verdict
+    complete = asyncio.run(
+        judge_body(default_classifier(), ASK, "openai.chat", status=200, body=body, coding=coding, limit=1000)
+    ).verdict
+    for verdict in (streamed, complete):
+        assert (verdict.label, verdict.status, verdict.reason, verdict.model) == (None, status, reason, "m")
+
+
+def test_a_packed_body_over_the_limit_is_not_unpacked_further() -> None:
+    packed = zlib.compress(completion("x" * 10_000_000))
+    verdict = asyncio.run(
+        judge_body(default_classifier(), ASK, "openai.chat", status=200, body=packed, coding=b"deflate", limit=5000)
+    ).verdict
+    assert (verdict.status, verdict.reason) == ("not_classified", "the answer is over 5000 bytes (inspect_bytes)")
+
+
+def test_a_body_is_judged_as_the_classifier_judges_its_trace() -> None:
+    body = completion("I'm sorry, but I can't help with that.")
+    judged = asyncio.run(
+        judge_body(default_classifier(), ASK, "openai.chat", status=200, body=body, coding=None, limit=1000)
+    )
+    assert judged.trace is not None
+    assert judged.verdict == default_classifier().classify(judged.trace)
+
+
+def test_an_unreadable_request_has_no_ask() -> None:
+    assert ask_of(b"\xff not json", "openai.chat") == Ask()

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from demur.proxy import logs
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    """What `configure` changes is put back."""
+    names = (None, "demur", "uvicorn.error")
+    loggers = [logging.getLogger(name) for name in names]
+    before = [(logger.level, logger.handlers[:], logger.filters[:]) for logger in loggers]
+    yield
+    for logger, (level, handlers, filters) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
+        logger.filters[:] = filters
+
+
+def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("info", "json")
+    logging.getLogger("demur.relay").info("ended by %s", "idle_timeout")
+    logging.getLogger("demur.relay").debug("not shown")
+    try:
+        raise ValueError("one\ntwo")
+    except ValueError:
+        logging.getLogger("demur.observe").exception("failed")
+    plain, fault = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert plain.keys() == {"time", "level", "logger", "message"}
+    assert (plain["level"], plain["logger"], plain["message"]) == ("info", "demur.relay", "ended by idle_timeout")
+    assert "ValueError: one\ntwo" in fault["exception"]
+
+
+def test_text(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("warning", "text")
+    logging.getLogger("demur.relay").warning("said")
+    logging.getLogger("demur.relay").info("not said")
+    logging.getLogger("uvicorn.error").error("ASGI callable returned without completing response.")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("WARNING demur.relay: said")
