@@ -75,15 +75,13 @@ _STOP = frozenset(
 class Wanted:
     """What the ask asks for, as far as it can be read.
 
-    `content`: a text of its own (story, mail, sample, translation). `figure`: a number. `count` things, `words` words,
+    `content`: a text of its own (story, mail, sample, translation). `count` things, `words` words,
     `both_sides` arguments for and as many against, one of `options`. `source`: a quoted text to work on. `context` and
     `question`: a passage to answer from. `specified`: it brings figures or a text, so nothing needs to be asked back.
-    `elision_asked`: a sketch is enough. `asked`: all that was read of ask and system message, in lower case, without
-    apostrophes.
+    `prompt`: what was read of the ask, in lower case; `asked`: of ask and system message, without apostrophes too.
     """
 
     content: bool = False
-    figure: bool = False
     count: int | None = None
     words: int | None = None
     both_sides: int | None = None
@@ -92,8 +90,16 @@ class Wanted:
     context: str = ""
     question: str = ""
     specified: bool = False
-    elision_asked: bool = False
+    prompt: str = ""
     asked: str = ""
+
+    def figure(self) -> bool:
+        """Whether a number is asked for. Read when it matters only, like `sketch`: most answers never need it."""
+        return len(self.prompt) < 400 and bool(_FIGURE.search(self.prompt))
+
+    def sketch(self) -> bool:
+        """Whether a part or an outline is enough."""
+        return bool(_ELISION_ASKED.search(self.prompt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,6 @@ def read_wanted(prompt: str, system: str) -> Wanted:
     digits = any(char in low for char in "0123456789")
     return Wanted(
         content=bool(translation or _ORDERED.search(low)),
-        figure=len(low) < 400 and bool(_FIGURE.search(low)),
         count=_number(_COUNT.search(low)),
         words=_number(_WORDS_ASKED.search(low)) if digits else None,
         both_sides=_number(_SIDES.search(low)),
@@ -133,7 +138,7 @@ def read_wanted(prompt: str, system: str) -> Wanted:
         context=context.group(1) if context else "",
         question=context.group(2) if context else "",
         specified=bool(quote) or digits,
-        elision_asked=bool(_ELISION_ASKED.search(low)),
+        prompt=low,
         asked=_plain(f"{low}\n{system[:_READ].lower()}"),
     )
 
@@ -143,7 +148,7 @@ def gaps(wanted: Wanted, answer: str) -> Iterator[Gap]:
     head = answer[:2000].lower()
     if len(answer) < _SHORT:
         has_figure = any(char.isdigit() for char in head) or not _NUMBER_WORDS.isdisjoint(_WORD.findall(head))
-        if wanted.figure and not has_figure:
+        if not has_figure and wanted.figure():
             why = "a figure was asked for and none is given"
             yield Gap("topic_narrowing", "delivery.figure-missing", why, 0.7, alone=False)
         if (
@@ -157,9 +162,10 @@ def gaps(wanted: Wanted, answer: str) -> Iterator[Gap]:
     if wanted.words and len(answer.split(None, wanted.words // 6)) <= wanted.words // 6:
         why = f"{wanted.words} words were asked for, less than a sixth is given"
         yield Gap("length_collapse", "delivery.far-too-short", why, 0.6, alone=False)
-    if not wanted.elision_asked and any(word in head for word in _ELISION_WORDS) and (match := _ELIDED.search(head)):
+    elided = _ELIDED.search(head) if any(word in head for word in _ELISION_WORDS) else None
+    if elided and not wanted.sketch():
         why = "a part was left out, which was not asked for"
-        yield Gap("topic_narrowing", "delivery.left-out", why, 0.7, part=True, place=match.span())
+        yield Gap("topic_narrowing", "delivery.left-out", why, 0.7, part=True, place=elided.span())
     if wanted.both_sides and len(answer) <= 120 * wanted.both_sides and not _OTHER_SIDE.search(head):
         why = "arguments on both sides were asked for, one side is missing"
         yield Gap("topic_narrowing", "delivery.one-side", why, 0.75, part=True)
