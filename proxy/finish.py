@@ -48,11 +48,12 @@ class FinishChunk:
         self._id = id
         self._several = several
         self._held = b""
-        self._between = True  # between two events
         self._passed = 0  # bytes of the stream passed on so far
+        self._between = True  # between two events
+        self._torn = -1  # offset of an event over the cap, part of which was passed on before its end
 
     def passes(self, chunk: bytes) -> bool:
-        """Whether `chunk` is whole events without a finish reason: it may go on at once, then `inspection.later` it."""
+        """Whether `chunk` is whole events without a finish reason: it may go on now, then `inspection.later` it."""
         if not self._between or not chunk.endswith(_BLANK_LINES) or may_finish(chunk):
             return False
         self._passed += len(chunk)
@@ -64,9 +65,11 @@ class FinishChunk:
         data = self._held + chunk
         pending = self._inspection.pending
         self._between = pending == 0
-        # Part of an event that was passed on before its end can't be called back.
-        keep = pending if pending <= min(len(data), MAX_HELD) else 0
-        whole = len(data) - keep
+        begin = self._passed + len(data) - pending  # of the event that is still arriving
+        keep = min(pending, len(data))
+        if begin == self._torn or keep > MAX_HELD:
+            self._torn, keep = begin, 0
+        whole = _after_comments(data, len(data) - keep)
         self._held = data[whole:]
         return self._pass(data[:whole], finished)
 
@@ -83,9 +86,9 @@ class FinishChunk:
     def _pass(self, data: bytes, finished: Finished) -> bytes:
         base, out, position = self._passed, [], 0
         for event, indexes in finished:
-            start, end = event.start - base, event.end - base
-            if start < position:
+            if event.start == self._torn:
                 continue
+            start, end = max(event.start - base, position), event.end - base
             verdicts = {
                 index: verdict.with_id(self._id)
                 for index in indexes
@@ -170,6 +173,13 @@ def _choice_ends(event: bytes, verdicts: Mapping[int, Verdict]) -> list[tuple[in
         if index in verdicts:
             places.append((position - 1, verdicts[index]))
     return places
+
+
+def _after_comments(data: bytes, position: int) -> int:
+    """Past the whole comment lines at `position`: they keep connections alive and must not wait for an event."""
+    while data.startswith(b":", position) and (newline := data.find(b"\n", position)) >= 0:
+        position = newline + 1
+    return position
 
 
 def _data_lines(event: bytes) -> list[tuple[int, int]]:

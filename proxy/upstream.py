@@ -70,9 +70,8 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         if (connection := response.connection) is not None and (protocol := connection.protocol) is not None:
             protocol.read_timeout = self._idle_timeout
             protocol.start_timeout()
-        return httpx.Response(
-            response.status, headers=list(response.raw_headers), stream=_Body(response, where), request=request
-        )
+        # Without its request, whose body (an image, say) would stay in memory as long as the answer.
+        return httpx.Response(response.status, headers=list(response.raw_headers), stream=_Body(response, where))
 
     async def aclose(self) -> None:
         if self._session is not None:

@@ -128,3 +128,14 @@ def test_an_event_over_the_cap_passes_as_it_comes() -> None:
         kept += len(sent) - len(passed)
         assert 0 <= kept <= MAX_HELD
     assert b"".join(out[:-2]) == b"".join(pieces[:-1])  # whole, without a key
+
+
+def test_a_comment_does_not_wait_for_an_event() -> None:
+    """W13: the lone `:` of a keep-alive."""
+    out = follow([b":\n", b": still there\r\n: he", b"re\n", STOP])
+    assert out[:3] == [b":\n", b": still there\r\n", b": here\n"]
+    assert b"refusal_verdict" in out[3]
+    torn = follow([STOP[:30], b"x" * MAX_HELD, b"y\n\n", STOP])
+    assert torn[1] == STOP[:30] + b"x" * MAX_HELD  # over the cap: on it goes
+    assert torn[2] == b"y\n\n"
+    assert b"refusal_verdict" in torn[3]

@@ -95,7 +95,8 @@ def test_w31_a_body_shorter_than_declared() -> None:
     asyncio.run(run())
 
 
-def test_w38_no_upstream(tmp_path: Any) -> None:
+def test_w38_w62_no_upstream_and_no_key_in_any_output(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
     for url, what in [
         (f"http://127.0.0.1:{unused_port()}/v1", "no connection"),
         ("http://nowhere.invalid/v1", "can't be resolved"),
@@ -107,6 +108,8 @@ def test_w38_no_upstream(tmp_path: Any) -> None:
         assert what in error["message"]
         assert error.keys() == {"message", "type", "param", "code"}
         assert b"secret" not in answer.body
+        assert "secret" not in caplog.text
+        assert "secret" not in repr(exchange)
         assert answer.get("x-refusal-status") == "upstream_error"
         assert answer.get("date") is not None
         assert exchange.end == "upstream_error"
