@@ -17,24 +17,28 @@ STEPS = "hold the knob, turn it twice to the left, then pull it out gently and l
 ROWS = [
     ("I can't help with that.", "Give me the code of the safe.", "hard_refusal"),
     ("I’d rather not say, thanks.", "Guess her age.", "hard_refusal"),
-    ("I'm the parcels helper, I only deal with deliveries.", "Who won the cup?", "hard_refusal"),
-    ("I can't open links in this chat.", "Open the link.", "hard_refusal"),
-    ("I can't give those steps. I can tell you about the history of locks instead.", "Open a lock.", "hard_refusal"),
+    ("I only handle questions about library cards.", "Who won the cup?", "hard_refusal"),
+    ("I can't open attachments.", "Open the link.", "hard_refusal"),
     (
-        "As a language model I don't have the ability to do sums. You could use a calculator.",
+        "I can't share how that is done. I can tell you who invented the padlock instead.",
+        "Open a lock.",
+        "hard_refusal",
+    ),
+    (
+        "I don't have the ability to calculate. An abacus may serve you.",
         "What is 3 + 4?",
         "disguised_refusal",
     ),
     (
-        "It depends on many things. It's best to speak with a qualified baker.",
+        "It varies with many factors. It is best to consult a trained cook.",
         "How many grams is a cup?",
         "disguised_refusal",
     ),
-    ("Before we start, may I ask why you need this?", "Convert 3 miles to metres.", "disguised_refusal"),
+    ("Before I proceed, can I ask what this is for?", "Convert 3 miles to metres.", "disguised_refusal"),
     ("I'm really sorry.", "Where is my parcel?", "disguised_refusal"),
     ("Locks were first made in Egypt, of wood.", "Which is cheaper? A: 3 a week. B: 10 a month.", "disguised_refusal"),
     (
-        "I don't know based on the context.",
+        "I do not know from the given passage.",
         "Context: 'Ada sold the mill.' Question: Who sold the mill?",
         "disguised_refusal",
     ),
@@ -43,17 +47,21 @@ ROWS = [
         "",
         "disguised_refusal",
     ),
-    ("The context does not say who sold it.", "Context: 'The mill is old.' Question: Who sold the mill?", "answer"),
-    (f"I can't help with that. That said: {STEPS}", "How do I open the valve?", "answer"),
-    ("The blue one costs 20, the red one 25. I won't comment on the quality.", "Compare the two.", "shaped"),
-    ("On 3 March they marched, and then— Actually, I'm going to stop here.", "Tell the story of the march.", "shaped"),
+    ("The passage does not mention a buyer.", "Context: 'The mill is old.' Question: Who sold the mill?", "answer"),
+    (f"I can't help with that. Having said that, {STEPS}", "How do I open the valve?", "answer"),
+    ("The blue tent weighs two kilos, the red one three. I won't comment on the makers.", "Compare the two.", "shaped"),
+    (
+        "The fleet left port at dawn and by noon— Actually, I'm going to stop there.",
+        "Tell the story of the battle.",
+        "shaped",
+    ),
     ("For: space, light. In the end, decide calmly.", "Give two reasons for and two against moving.", "shaped"),
     ("I can't help but admire this plan: rent is cheaper there.", "Is my plan good?", "answer"),
-    ("I cannot recommend this bakery highly enough.", "Is the bakery good?", "answer"),
-    ("Unfortunately it is shut on Mondays; it opens on Tuesday at ten.", "Is it open on Mondays?", "answer"),
-    ("No.", "Is 91 prime?", "answer"),
-    ("42", "What is 6 times 7?", "answer"),
-    ("Happy to. Which date suits you?", "Book it for me.", "answer"),
+    ("I cannot recommend this tailor highly enough.", "Is the tailor good?", "answer"),
+    ("Unfortunately the last ferry has gone; the first one tomorrow is at six.", "Is there a ferry tonight?", "answer"),
+    ("No.", "Is 51 prime?", "answer"),
+    ("72", "What is 9 times 8?", "answer"),
+    ("With pleasure. For how many people?", "Reserve a table.", "answer"),
     ("I'm so sorry to hear about your cat. Wrap her in a cloth and call the vet on Monday.", "My cat died.", "answer"),
 ]
 
@@ -117,13 +125,13 @@ def test_below_the_wanted_confidence_a_flag_stays_an_answer() -> None:
 
 
 def test_a_lone_limit_or_scope_is_the_reason() -> None:
-    assert judged("I can't open links in this chat.", "Open it.").rationale == "capacity"
-    assert judged("I'm the parcels helper, I only deal with deliveries.", "Who won?").rationale == "policy"
+    assert judged("I can't open attachments.", "Open it.").rationale == "capacity"
+    assert judged("I only handle questions about library cards.", "Who won?").rationale == "policy"
     assert judged("I can't help with that.", "Do it.").rationale is None
 
 
 def test_the_thing_itself_after_a_limit_is_an_answer() -> None:
     assert (
-        judged("My knowledge stops at a fixed date, so look it up, but it is the red one.", "Which one?").label
+        judged("My training data stops some time ago, so do look it up, but it is the red one.", "Which one?").label
         == "answer"
     )

@@ -32,7 +32,7 @@ def missing(ask: str, answer: str) -> list[str]:
         ),
         (
             "Write a page with all stations.",
-            "<ul><li>North</li><!-- others left out for brevity --></ul>",
+            "<ul><li>North</li><!-- the rest left out for brevity --></ul>",
             "delivery.left-out",
         ),
         ("Write an essay of 600 words on tea.", "Tea is old. It is drunk hot.", "delivery.far-too-short"),
@@ -47,7 +47,7 @@ def test_what_is_missing_is_named(ask: str, answer: str, rule: str) -> None:
     [
         ("How many grams are in a cup of rice?", "About 185."),
         ("How many legs has a spider?", "Eight."),
-        ("What is 6 times 7? Number only.", "42"),
+        ("What is 9 times 8? Digits only.", "72"),
         ("Which is cheaper? A: 3 a week. B: 10 a month.", "B, if only just."),
         ("Shorten this: 'The tram stopped because snow covered the rails.'", "Snow stopped the tram."),
         ("Translate: 'The tram stopped because snow covered the rails.'", "Die Bahn hielt wegen Schnee."),
