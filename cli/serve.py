@@ -39,17 +39,21 @@ def command(config: Path | None, **flags: object) -> int:
     settings = load_settings(config, flags).settings
     with needs_proxy("serve"):
         from demur.proxy.server import serve
-    click.echo(_where(settings))
-    return serve(settings)
+    return serve(settings, lambda url, admin_url: click.echo(_where(settings, url, admin_url)))
 
 
-def _where(settings: Settings) -> str:
-    """Where verdicts go, and what clients set. The server itself says what it listens on, once it does."""
+def _where(settings: Settings, url: str, admin_url: str) -> str:
+    """What listens where, where verdicts go, and what clients set."""
     places = ["response headers x-refusal-*", "GET /-/verdicts/ID"]
     if settings.stream_verdict == "chunk":
         places.insert(1, "the finish chunk of a stream")
     if settings.verdict_log:
         places.append(str(settings.verdict_log))
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    client = f"client:   base_url=http://{host}:{settings.port or 'PORT'}/v1"
-    return f"verdicts: {'; '.join(places)}\n{client}"
+    return "\n".join(
+        (
+            f"demur listening on {url} → {settings.masked()['upstream']}",
+            f"metrics:  {admin_url}/metrics",
+            f"verdicts: {'; '.join(places)}",
+            f'client:   base_url="{url}/v1"',
+        )
+    )

@@ -89,19 +89,23 @@ class Stop:
         (self.second if self.first.is_set() else self.first).set()
 
 
-def serve(settings: Settings) -> int:
+#: Called once both servers listen, with the URL of the proxy and that of the admin server.
+Ready = Callable[[str, str], None]
+
+
+def serve(settings: Settings, ready: Ready) -> int:
     """Runs the proxy until a signal stops it; returns the exit code. Faults at the start go to standard error."""
     logs.configure(settings.log_level, settings.log_format)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(settings))
+            runner.run(_serve(settings, ready))
     except (ServerError, TelemetryError, VerdictLogError, LexiconError) as error:
         sys.stderr.write(f"demur: {error}\n")
         return 1
     return 0
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, ready: Ready) -> None:
     with ExitStack() as closing:
         proxy_sockets = _listen("port", settings.host, settings.port, closing)
         admin_sockets = _listen("admin_port", settings.admin_host, settings.admin_port, closing)
@@ -118,12 +122,7 @@ async def _serve(settings: Settings) -> None:
                     servers.create_task(server.serve(server.sockets))
                 await proxy.listening.wait()
                 await admin.listening.wait()
-                upstream = settings.masked()["upstream"]
-                sys.stdout.write(
-                    f"demur listening on {_url(settings.host, proxy_sockets)} → {upstream}\n"
-                    f"demur metrics on {_url(settings.admin_host, admin_sockets)}/metrics\n"
-                )
-                sys.stdout.flush()
+                ready(_url(settings.host, proxy_sockets), _url(settings.admin_host, admin_sockets))
                 await stop.first.wait()
                 app.relay.draining = True
                 await _drain(app.relay.observers, stop, settings.drain_seconds)

@@ -16,8 +16,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """The settings that the proxy was started with; it returns 0 at once."""
     seen: list[Settings] = []
 
-    def serve(settings: Settings) -> int:
+    def serve(settings: Settings, ready: server.Ready) -> int:
         seen.append(settings)
+        ready("http://[::1]:9000", "http://127.0.0.1:9001")
         return 0
 
     monkeypatch.setattr(server, "serve", serve)
@@ -52,7 +53,9 @@ def test_it_says_where_verdicts_go_and_the_base_url(
 ) -> None:
     run(["serve", "--host", "::1", "--port", "9000", "--verdict-log", str(tmp_path / "v.jsonl")])
     out = capsys.readouterr().out
-    assert "base_url=http://[::1]:9000/v1" in out
+    assert out.startswith("demur listening on http://[::1]:9000 → https://api.openai.com/v1\n")
+    assert 'base_url="http://[::1]:9000/v1"' in out
+    assert "http://127.0.0.1:9001/metrics" in out
     for place in ("x-refusal-*", "finish chunk", "/-/verdicts/ID", "v.jsonl"):
         assert place in out
     run(["serve", "--stream-verdict", "off"])
@@ -66,5 +69,5 @@ def test_a_wrong_flag_is_an_error_that_names_it(served: list[Settings], capsys: 
 
 
 def test_the_exit_code_is_that_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "serve", lambda settings: 1)
+    monkeypatch.setattr(server, "serve", lambda settings, ready: 1)
     assert run(["serve"]) == 1

@@ -37,7 +37,7 @@ SERVE = """
 import json, sys
 from demur.config import Settings
 from demur.proxy.server import serve
-sys.exit(serve(Settings(**json.loads(sys.argv[1]))))
+sys.exit(serve(Settings(**json.loads(sys.argv[1])), lambda *urls: print(*urls, flush=True)))
 """
 STOP = event({}, "stop")
 
@@ -61,8 +61,8 @@ async def serving(url: str, **settings: Any) -> AsyncIterator[Running]:
     process = await start(upstream=url, port=0, admin_port=0, **settings)
     assert process.stdout is not None
     async with asyncio.timeout(30):
-        said = (await process.stdout.readline() + await process.stdout.readline()).decode()
-    ports = [int(port) for port in re.findall(r" on http://\S+:(\d+)", said)]
+        said = (await process.stdout.readline()).decode()
+    ports = [int(port) for port in re.findall(r"http://\S+:(\d+)", said)]
     try:
         yield Running(process, said, *ports)
     finally:
@@ -84,10 +84,7 @@ def slow_stream(seconds: float) -> list[Step]:
 def test_it_says_where_it_listens_and_serves_metrics_beside() -> None:
     async def run() -> None:
         async with upstream(whole(completion("Fine."))) as up, serving(up.url) as app:
-            assert app.said == (
-                f"demur listening on http://127.0.0.1:{app.port} → {up.url}\n"
-                f"demur metrics on http://127.0.0.1:{app.admin_port}/metrics\n"
-            )
+            assert app.said == f"http://127.0.0.1:{app.port} http://127.0.0.1:{app.admin_port}\n"
             answer = await app.call(ask())
             assert answer.get("x-refusal-verdict") == "answer"
             assert (answer.all("date"), answer.all("server")) == ([], [])  # the upstream's, which had none
