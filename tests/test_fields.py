@@ -40,7 +40,8 @@ def test_decode_raises_value_error_only(data: bytes | str) -> None:
 
 
 def test_strings() -> None:
-    assert [fields.string(value) for value in ("a", "北", "\ud800", "\ud83d\ude42", None, 1, [])] == [
+    values: list[object] = ["a", "北", "\ud800", "\ud83d\ude42", None, 1, []]
+    assert [fields.string(value) for value in values] == [
         "a",
         "北",
         "\ufffd",
@@ -70,7 +71,7 @@ def test_counts() -> None:
 def test_compact() -> None:
     loop: list[object] = []
     loop.append(loop)
-    values = ("{}", None, {"a": "北"}, {}, loop, {1: {2}}, float("nan"), "\ud800")
+    values: tuple[object, ...] = ("{}", None, {"a": "北"}, {}, loop, {1: {2}}, float("nan"), "\ud800")
     assert [fields.compact(value) for value in values] == [
         "{}",
         "",

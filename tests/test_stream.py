@@ -77,7 +77,8 @@ def test_any_cut_gives_the_same_verdict(name: str, newline: bytes, cuts: list[in
 )
 def test_any_dealing_gives_the_same_verdict(words: list[str], sizes: list[int], n: int) -> None:
     text = "".join(words)
-    deltas, at = [], 0
+    deltas: list[str] = []
+    at = 0
     while at < len(text):
         size = sizes[len(deltas) % len(sizes)]
         deltas.append(text[at : at + size])
