@@ -1,0 +1,102 @@
+"""What the README shows is what the program does: its examples run, its output is today's."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from demur.cli.main import run
+from demur.config import Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+DEMUR = str(Path(sys.executable).with_name("demur"))
+
+
+def blocks(language: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    return [body for name, body in found if name == language]
+
+
+@contextmanager
+def running(*args: str, says: str) -> Iterator[str]:
+    """A demur process; yields what `says` captures of its output."""
+    process = subprocess.Popen([DEMUR, *args], stdout=subprocess.PIPE, text=True, encoding="utf-8")
+    try:
+        assert process.stdout is not None
+        found = next(match for line in process.stdout if (match := re.search(says, line)))
+        yield found.group(1)
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def test_the_command_prints_what_is_shown(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    (shown,) = blocks("console")
+    command, _, output = shown.partition("\n")
+    monkeypatch.setenv("COLUMNS", "120")
+    done = subprocess.run(
+        ["sh", "-c", command.removeprefix("$ ").replace("| demur", f"| '{DEMUR}'")], capture_output=True, text=True
+    )
+    assert done.stdout.strip().splitlines() == output.strip().splitlines()
+    assert done.returncode == 2
+
+
+def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = (block for block in blocks("python") if "from demur.classifier" in block)
+    exec(compile(example, "README", "exec"), {})
+    assert capsys.readouterr().out.startswith("disguised_refusal ")
+
+
+def test_the_openai_examples_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody")
+    traces = tmp_path / "traces.jsonl"
+    traces.write_text('{"prompt": "Name three fruits.", "response": "I\'m sorry, but I can\'t help with that."}\n')
+    first, second, *_ = (block for block in blocks("python") if "client" in block)
+    with (
+        running("replay", str(traces), "--port", "0", says=r"(http://127\.0\.0\.1:\d+)") as upstream,
+        running(
+            "serve", "--upstream", f"{upstream}/v1", "--port", "0", "--admin-port", "0", says=r'base_url="([^"]+)'
+        ) as url,
+    ):
+        names: dict[str, object] = {}
+        for example in (first, second):
+            exec(compile(example.replace("http://127.0.0.1:8787/v1", url), "README", "exec"), names)
+        names["client"].close()  # type: ignore[attr-defined]
+    header, chunk = capsys.readouterr().out.splitlines()
+    assert header.startswith("hard_refusal 0.")
+    assert chunk.startswith("hard_refusal 0.")
+
+
+def test_the_demo_excerpt_is_what_the_demo_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shown,) = (block for block in blocks("") if "x-refusal-verdict:" in block)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["demo"]) == 0
+    printed = without_ids(capsys.readouterr().out)
+    for part in without_ids(shown).split("\n\n\n"):
+        assert part.strip() in printed
+
+
+def test_what_it_names_exists() -> None:
+    settings = set(Settings.model_fields)
+    flags = {flag.replace("-", "_") for flag in re.findall(r"demur serve[^\n]* --([a-z-]+)", README)}
+    assert flags
+    assert flags <= settings
+    for name in re.findall(r"\]\(([A-Za-z./_]+)\)", README):
+        assert (ROOT / name).exists(), name
+
+
+def without_ids(text: str) -> str:
+    """Ids and versions differ from run to run, or with every rule."""
+    text = re.sub(r"[0-9a-f]{32}", "ID", text)
+    return re.sub(r"demur-rules/[0-9a-f]+", "demur-rules/VERSION", text)
