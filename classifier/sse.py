@@ -69,13 +69,15 @@ class SSEReader:
             scan = len(held) - 2  # a line end may begin there
             held += chunk
             return self._split(held, scan, fresh=False)
-        # Nearly always a chunk is one whole event of one line.
-        if chunk.startswith(b"data:") and size <= self.max_event_bytes:
-            stop = chunk.find(b"\n")
-            if cr >= 0:
-                stop = cr if stop == cr + 1 else -1
-            if stop > 0 and chunk[stop:] == (b"\n\n" if cr < 0 else b"\r\n\r\n"):
-                return [Event(None, chunk[6 if chunk[5] == 32 else 5 : stop], offset, offset + size)]
+        if chunk.startswith(b"data: ") and size <= self.max_event_bytes:
+            blank = b"\n\n" if cr < 0 else b"\r\n\r\n"
+            if (lines := _plain(chunk, blank)) is not None:
+                events = []
+                for data in lines:
+                    end = offset + 6 + len(data) + len(blank)
+                    events.append(Event(None, data, offset, end))
+                    offset = end
+                return events
         return self._split(chunk, 0, fresh=True)
 
     def close(self) -> list[Event]:
@@ -148,3 +150,17 @@ class SSEReader:
             elif line == b"data":
                 data.append(b"")
         return Event(name, b"\n".join(data), start, end) if data else None
+
+
+def _plain(chunk: bytes, blank: bytes) -> list[bytes] | None:
+    """The data of a chunk that is nothing but whole events of one line `data: …` each, as nearly all are; else None.
+
+    `chunk` starts like such an event, `blank` is how each of them should end.
+    """
+    if not chunk.endswith(blank):
+        return None
+    lines = chunk[6 : -len(blank)].split(blank + b"data: ")
+    # The line ends just found are all there are.
+    if chunk.count(b"\n") != 2 * len(lines) or (len(blank) == 4 and chunk.count(b"\r") != 2 * len(lines)):
+        return None
+    return lines

@@ -158,6 +158,7 @@ def test_a_long_line_in_many_pieces() -> None:
 PIECES = st.lists(
     st.sampled_from(
         [b"\r", b"\n", b"\r\n", b"\n\n", b"data: x", b"data:", b"data", b"event: e", b": c", b"\xef\xbb\xbf", b"y" * 20]
+        + [b"data: x\n\n", b"data: y\r\n\r\n"] * 4  # in a row they are read another way
     )
     | st.binary(max_size=4),
     max_size=12,
@@ -169,10 +170,11 @@ PIECES = st.lists(
 def test_any_cut_gives_the_same_events(pieces: list[bytes], cuts: list[int], cap: int) -> None:
     stream = b"".join(pieces)
     bounds = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
-    cut = read(*(stream[a:b] for a, b in pairwise(bounds)), cap=cap)
     whole = read(stream, cap=cap)
-    assert [e._replace(end=0) for e in cut] == [e._replace(end=0) for e in whole]
-    for one, other in zip(cut, whole, strict=True):
-        assert stream[one.end : other.end] in (b"", b"\n")
+    for ends in (bounds, range(len(stream) + 1)):
+        cut = read(*(stream[a:b] for a, b in pairwise(ends)), cap=cap)
+        assert [e._replace(end=0) for e in cut] == [e._replace(end=0) for e in whole]
+        for one, other in zip(cut, whole, strict=True):
+            assert stream[one.end : other.end] in (b"", b"\n")
     gaps = [0, *(offset for event in whole for offset in (event.start, event.end)), len(stream)]
     assert gaps == sorted(gaps)
