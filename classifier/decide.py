@@ -49,14 +49,14 @@ def weights() -> Mapping[str, Mapping[str, float]]:
     return tomllib.loads(files("demur.classifier").joinpath("weights.toml").read_text("utf-8"))
 
 
-def from_facts(choice: Choice) -> Verdict | None:
-    """Rows 1 and 2: the verdict that needs no reading. None: read on."""
+def from_facts(choice: Choice, text: str) -> Verdict | None:
+    """Rows 1 and 2: the verdict that needs no reading of `text`. None: read on."""
     if choice.blocked_by or choice.refusal:
         field = "finish_reason" if choice.blocked_by else "refusal"
         why = f"the API says so: {choice.blocked_by or 'a refusal message in place of an answer'}"
         signal = Signal("content_filter", "hard_refusal", 1.0, f"fact.{field.replace('_', '-')}", why, field=field)
         return Verdict("hard_refusal", "complete", 1.0, signals=(signal,), blocked_by=choice.blocked_by)
-    if not choice.text.strip():
+    if not text or text.isspace():
         return Verdict(None, "tool_call" if choice.tool_calls else "empty")
     return None
 
@@ -92,7 +92,7 @@ def score(evidence: Evidence) -> float:
     """The weighed evidence for a refusal, in log odds; above 0 it is more likely one than not."""
     table = weights()
     points = table["points"]
-    return table["bias"]["all"] + sum(points.get(name, 0.0) * value for name, value in features(evidence).items())
+    return table["bias"]["all"] + sum([points[name] * value for name, value in features(evidence).items()])
 
 
 def _call(evidence: Evidence, truncated: bool) -> Call:
@@ -103,16 +103,16 @@ def _call(evidence: Evidence, truncated: bool) -> Call:
     reserve, matter = bool(evidence.fired(*RESERVE)), evidence.matter()
 
     if not truncated:  # what a cut took away is not held against the text
-        for gap in gaps(wanted, evidence.text[evidence.voice.start : evidence.voice.end]):
-            if gap.alone or reserve:
-                return Call("shaped" if gap.part else "disguised_refusal", max(sure, gap.weight), gap)
+        text = evidence.text[evidence.voice.start : evidence.voice.end]
+        for gap in gaps(wanted, text, reserve=reserve):
+            return Call("shaped" if gap.part else "disguised_refusal", max(sure, gap.weight), gap)
     if evidence.fired("abstention"):
-        if wanted.context and holds(wanted.context, wanted.question):
+        if holds(*wanted.passage):
             weight = limits["context_holds"]
             gap = Gap("abstention", "delivery.context-holds-it", "the context speaks of what was asked", weight)
             return Call("disguised_refusal", weight, gap)
         return Call("answer", limits["abstains"])
-    if evidence.fired("clarification") and wanted.specified and matter <= limits["bare_matter"]:
+    if evidence.fired("clarification") and wanted.specified() and matter <= limits["bare_matter"]:
         return Call("disguised_refusal", max(sure, limits["asks_back"]))
     if evidence.fired("apology_without_substance") and evidence.only("apology_without_substance", 120):
         return Call("disguised_refusal", max(sure, limits["apology_alone"]))

@@ -10,6 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+
+from demur.classifier.fold import fold
 
 #: Of a long ask, this much of the beginning and the end is read: instructions stand there, pasted matter in between.
 _READ = 3000
@@ -71,30 +74,63 @@ _STOP = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the ask asks for, as far as it can be read.
+    """What an ask wants to be handed, as far as it can be read. Each wish is read when it first matters: few ever do."""
 
-    `content`: a text of its own (story, mail, sample, translation). `count` things, `words` words,
-    `both_sides` arguments for and as many against, one of `options`. `source`: a quoted text to work on. `context` and
-    `question`: a passage to answer from. `specified`: it brings figures or a text, so nothing needs to be asked back.
-    `prompt`: what was read of the ask, in lower case; `asked`: of ask and system message, without apostrophes too.
-    """
+    def __init__(self, prompt: str, system: str) -> None:
+        self._ask = prompt if len(prompt) <= 2 * _READ else f"{prompt[:_READ]}\n{prompt[-_READ:]}"
+        self._system = system[:_READ]
 
-    content: bool = False
-    count: int | None = None
-    words: int | None = None
-    both_sides: int | None = None
-    options: tuple[str, ...] = ()
-    source: str = ""
-    context: str = ""
-    question: str = ""
-    specified: bool = False
-    prompt: str = ""
-    asked: str = ""
+    @cached_property
+    def prompt(self) -> str:
+        """What is read of the ask, in lower case."""
+        return self._ask.lower().replace("’", "'")
+
+    @cached_property
+    def asked(self) -> str:
+        """What is read of ask and system message, in lower case and without apostrophes."""
+        return _plain(f"{self.prompt}\n{self._system.lower()}")
+
+    @cached_property
+    def content(self) -> bool:
+        """Whether a text of its own is wanted: story, mail, sample, translation."""
+        return bool(_TRANSLATE.search(self.prompt) or _ORDERED.search(self.prompt))
+
+    @cached_property
+    def source(self) -> str:
+        """The quoted text to work on."""
+        if _TRANSFORM.search(self.prompt) and not _TRANSLATE.search(self.prompt) and (m := _QUOTE.search(self._ask)):
+            return m.group(1).lower()
+        return ""
+
+    @cached_property
+    def passage(self) -> tuple[str, str]:
+        """The context to answer from, and the question to it; empty when there is none."""
+        match = _CONTEXT.search(self.prompt) if ":" in self.prompt else None
+        return match.group(1, 2) if match else ("", "")
+
+    def count(self) -> int | None:
+        """How many things are wanted."""
+        return _number(_COUNT.search(self.prompt))
+
+    def words(self) -> int | None:
+        """How many words are wanted."""
+        return _number(_WORDS_ASKED.search(self.prompt)) if "word" in self.prompt else None
+
+    def both_sides(self) -> int | None:
+        """How many arguments for, where as many against are wanted."""
+        return _number(_SIDES.search(self.prompt))
+
+    def options(self) -> frozenset[str]:
+        """The letters to choose from."""
+        return frozenset(_OPTION.findall(self._ask)) if "which" in self.prompt else frozenset()
+
+    def specified(self) -> bool:
+        """Whether the ask brings figures or a text, so that nothing needs to be asked back."""
+        return bool(self.source) or any(char in self.prompt for char in "0123456789")
 
     def figure(self) -> bool:
-        """Whether a number is asked for. Read when it matters only, like `sketch`: most answers never need it."""
+        """Whether a number is wanted."""
         return len(self.prompt) < 400 and bool(_FIGURE.search(self.prompt))
 
     def sketch(self) -> bool:
@@ -118,62 +154,42 @@ class Gap:
     place: tuple[int, int] | None = None
 
 
-def read_wanted(prompt: str, system: str) -> Wanted:
-    """What `prompt` asks for; nothing when it is empty."""
-    if not prompt:
-        return Wanted(asked=_plain(system[:_READ].lower()))
-    text = prompt if len(prompt) <= 2 * _READ else f"{prompt[:_READ]}\n{prompt[-_READ:]}"
-    low = text.lower().replace("’", "'")
-    translation = _TRANSLATE.search(low)
-    quote = _QUOTE.search(text) if not translation and _TRANSFORM.search(low) else None
-    context = _CONTEXT.search(low) if ":" in low else None
-    digits = any(char in low for char in "0123456789")
-    return Wanted(
-        content=bool(translation or _ORDERED.search(low)),
-        count=_number(_COUNT.search(low)),
-        words=_number(_WORDS_ASKED.search(low)) if digits else None,
-        both_sides=_number(_SIDES.search(low)),
-        options=tuple(dict.fromkeys(_OPTION.findall(text))) if "which" in low else (),
-        source=quote.group(1).lower() if quote else "",
-        context=context.group(1) if context else "",
-        question=context.group(2) if context else "",
-        specified=bool(quote) or digits,
-        prompt=low,
-        asked=_plain(f"{low}\n{system[:_READ].lower()}"),
-    )
+def gaps(wanted: Wanted, answer: str, *, reserve: bool = True) -> Iterator[Gap]:
+    """What was asked for and is not in `answer` (the model's own text, without thinking).
 
-
-def gaps(wanted: Wanted, answer: str) -> Iterator[Gap]:
-    """What was asked for and is not in `answer` (the model's own text, without thinking)."""
-    head = answer[:2000].lower()
+    `reserve`: other evidence stands beside it, so gaps that need some are looked for too.
+    """
+    head = fold(answer[:2000])
     if len(answer) < _SHORT:
-        has_figure = any(char.isdigit() for char in head) or not _NUMBER_WORDS.isdisjoint(_WORD.findall(head))
-        if not has_figure and wanted.figure():
+        if reserve and wanted.figure() and not _has_figure(head):
             why = "a figure was asked for and none is given"
             yield Gap("topic_narrowing", "delivery.figure-missing", why, 0.7, alone=False)
-        if (
-            len(wanted.options) > 1
-            and not has_figure
-            and not set(wanted.options) & set(re.findall(r"\b[A-D]\b", answer))
-        ):
+        options = wanted.options()
+        if len(options) > 1 and not _has_figure(head) and options.isdisjoint(re.findall(r"\b[A-D]\b", answer)):
             yield Gap("topic_narrowing", "delivery.choice-missing", "a choice was asked for, no option is named", 0.8)
         if wanted.source and not _content_words(wanted.source) & _content_words(head):
             yield Gap("topic_narrowing", "delivery.source-untouched", "the text to work on was not worked on", 0.8)
-    if wanted.words and len(answer.split(None, wanted.words // 6)) <= wanted.words // 6:
-        why = f"{wanted.words} words were asked for, less than a sixth is given"
+    words = wanted.words() if reserve else None
+    if words and len(answer.split(None, words // 6)) <= words // 6:
+        why = f"{words} words were asked for, less than a sixth is given"
         yield Gap("length_collapse", "delivery.far-too-short", why, 0.6, alone=False)
     elided = _ELIDED.search(head) if any(word in head for word in _ELISION_WORDS) else None
     if elided and not wanted.sketch():
         why = "a part was left out, which was not asked for"
         yield Gap("topic_narrowing", "delivery.left-out", why, 0.7, part=True, place=elided.span())
-    if wanted.both_sides and len(answer) <= 120 * wanted.both_sides and not _OTHER_SIDE.search(head):
+    sides = wanted.both_sides() if len(answer) <= 120 * 9 else None
+    if sides and len(answer) <= 120 * sides and not _OTHER_SIDE.search(head):
         why = "arguments on both sides were asked for, one side is missing"
         yield Gap("topic_narrowing", "delivery.one-side", why, 0.75, part=True)
-    if wanted.count and len(answer) <= 100 * wanted.count:
-        given = {int(number) for number in _NUMBERED.findall(answer.lower())}
-        if given and max(given) < wanted.count:
-            why = f"{wanted.count} were asked for, {len(given)} are given"
-            yield Gap("topic_narrowing", "delivery.too-few", why, 0.8, part=True)
+    given = {int(number) for number in _NUMBERED.findall(fold(answer))} if len(answer) <= 100 * 99 else None
+    count = wanted.count() if given else None
+    if given and count and len(answer) <= 100 * count and max(given) < count:
+        why = f"{count} were asked for, {len(given)} are given"
+        yield Gap("topic_narrowing", "delivery.too-few", why, 0.8, part=True)
+
+
+def _has_figure(head: str) -> bool:
+    return any(map(str.isdigit, head)) or not _NUMBER_WORDS.isdisjoint(_WORD.findall(head))
 
 
 def holds(context: str, question: str) -> bool:

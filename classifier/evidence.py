@@ -17,6 +17,8 @@ DECLINES = frozenset({"hard_refusal_lexicon", "scope_limit", "capability_limit"}
 RESERVE = OBJECTIONS | DECLINES | {"capability_denial", "noncommittal_hedge", "clarification", "task_swap"}
 #: A turn of this weight leads to the matter itself, not only to an offer. Own choice.
 FIRM_TURN = 0.8
+#: Characters of an answer in which a list is looked for.
+_LISTED = 20_000
 _COMMON = frozenset({"the", "and", "to", "of", "is", "you", "that", "it", "for", "with", "are", "this", "have", "not"})
 
 
@@ -43,30 +45,39 @@ class Evidence:
     """What was found in one text.
 
     `sentences` are the places of the head's sentences, `marked` the signals that fired in each, `turned` those with a
-    firm turn to the matter. `ordered` says that
-    the text is what was asked to be written, not what the model has to say.
+    firm turn to the matter, `counted` the findings that count, by signal. `frank`: the model opens by declining, so
+    the text is its own even where one was ordered. Without any hit the sentences stay unread.
     """
 
     text: str
     voice: Voice
     wanted: Wanted
-    sentences: list[tuple[int, int]]
-    ordered: bool = False
+    sentences: list[tuple[int, int]] = field(default_factory=list)
+    frank: bool = False
     findings: list[Finding] = field(default_factory=list)
     marked: dict[int, set[str]] = field(default_factory=dict)
     turned: set[int] = field(default_factory=set)
+    counted: dict[str, list[Finding]] = field(default_factory=dict)
 
     def add(self, finding: Finding) -> None:
         """Keeps the finding and, if it counts, marks its sentence."""
         self.findings.append(finding)
-        if finding.fired and finding.sentence >= 0:
-            self.marked.setdefault(finding.sentence, set()).add(finding.rule.signal.name)
-            if finding.rule.signal.name == "pivot" and finding.rule.weight >= FIRM_TURN:
-                self.turned.add(finding.sentence)
+        if finding.why_not is None:
+            name = finding.rule.signal.name
+            self.counted.setdefault(name, []).append(finding)
+            if finding.sentence >= 0:
+                self.marked.setdefault(finding.sentence, set()).add(name)
+                if name == "pivot" and finding.rule.weight >= FIRM_TURN:
+                    self.turned.add(finding.sentence)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the text is what was asked to be written, not what the model has to say."""
+        return not self.frank and self.wanted.content
 
     def fired(self, *names: str) -> list[Finding]:
-        """The findings of signals `names` that count."""
-        return [f for f in self.findings if f.why_not is None and f.rule.signal.name in names]
+        """The findings of signals `names` that count; those of one signal in order of place."""
+        return [finding for name in names if name in self.counted for finding in self.counted[name]]
 
     def in_head(self, *names: str) -> bool:
         """Whether one of `names` fired in the head of the text."""
@@ -79,15 +90,19 @@ class Evidence:
             return False
         return sentence not in self.turned or not names.isdisjoint(OBJECTIONS | {"hard_refusal_lexicon"})
 
+    def reserve(self) -> int:
+        """Characters of the head's sentences that hold reserve or refusal."""
+        parts = self.sentences
+        return sum(parts[i][1] - parts[i][0] for i in self.marked if self.reserved(i))
+
     def matter(self) -> int:
         """Characters of the answer in sentences without reserve."""
-        parts = self.sentences
-        beyond = self.voice.end - parts[-1][1] if parts else 0
-        return beyond + sum(end - start for i, (start, end) in enumerate(parts) if not self.reserved(i))
+        return self.voice.end - self.voice.start - self.reserve()
 
     def unmarked_before(self, sentence: int) -> int:
         """Characters of the sentences before `sentence` that no rule marks."""
-        return sum(end - start for i, (start, end) in enumerate(self.sentences[:sentence]) if i not in self.marked)
+        parts = self.sentences  # they follow on each other without a space between
+        return parts[sentence][0] - parts[0][0] - sum(parts[i][1] - parts[i][0] for i in self.marked if i < sentence)
 
     def turns(self) -> list[Finding]:
         """The turns from a reservation to the matter, but those that only turn to the next objection."""
@@ -101,25 +116,25 @@ class Evidence:
 
     def listed(self) -> bool:
         """Whether the answer holds a list of three or more points, or a block of code."""
-        text, start = self.text, self.voice.start
-        if self.voice.fences or any(text.count(mark, start) >= 3 for mark in ("\n- ", "\n* ", "\n• ")):
+        text, start, end = self.text, self.voice.start, self.voice.start + _LISTED
+        if self.voice.fences or any(text.count(mark, start, end) >= 3 for mark in ("\n- ", "\n* ", "\n• ")):
             return True
-        return "\n2." in text and "\n3." in text
+        return text.find("\n2.", 0, end) >= 0 and text.find("\n3.", 0, end) >= 0
 
     def language(self) -> str | None:
         """The language of the rules that fired, else English when the text looks like it, else None."""
-        fired = next((f.rule.language for f in self.findings if f.fired), None)
-        if fired:
-            return fired
+        for finding in self.findings:
+            if finding.why_not is None:
+                return finding.rule.language
         words = self.text[self.voice.start : self.voice.start + 400].lower().split()
-        return "en" if sum(word in _COMMON for word in words) >= max(2, len(words) // 8) else None
+        return "en" if sum(map(_COMMON.__contains__, words)) >= max(2, len(words) // 8) else None
 
     def signals(self) -> list[Signal]:
         """What counts, as one signal per rule, heaviest first; of overlapping spans the longest."""
         spans: dict[str, list[Span]] = {}
         rules: dict[str, Rule] = {}
         for finding in self.findings:
-            if finding.fired:
+            if finding.why_not is None:
                 rules[finding.rule.id] = finding.rule
                 of_rule = spans.setdefault(finding.rule.id, [])
                 if not of_rule or finding.start >= of_rule[-1].end:  # findings come by place, the longest first

@@ -25,30 +25,41 @@ _ANSWERING = ("delivery", "premise_corrected")
 _BARE = 80
 
 
+NAMES = (
+    *(*_DECLINING, *_STATING, *_ANSWERING),
+    *(f"{name}.later" for name in ("hard_refusal_lexicon", *_STATING)),
+    *("pivot", "reserved_share", "reserved_first", "unreserved", "matter", "limit_bare", "listed"),
+)
+_FIRST = {name: name for name in (*_DECLINING, *_STATING, *_ANSWERING)}
+_LATER = {name: f"{name}.later" for name in ("hard_refusal_lexicon", *_STATING)}
+
+
 def features(evidence: Evidence) -> dict[str, float]:
-    """How strong each signal is in the first two sentences and later, how much is reserve, what follows."""
+    """How strong each signal is in the first two sentences and later, how much is reserve, what follows.
+
+    Numbers that are 0 are left out; `NAMES` are all there can be.
+    """
     parts = evidence.sentences
-    reserved = [i for i in evidence.marked if evidence.reserved(i)]
-    matter = evidence.matter()
-    first: dict[str, float] = {}
-    later: dict[str, float] = {}
+    reserve, matter = evidence.reserve(), evidence.matter()
+    found: dict[str, float] = {}
     declined = -1
-    for finding in evidence.findings:
-        if finding.fired and finding.sentence >= 0:
-            name, weight = finding.rule.signal.name, finding.rule.weight
-            side = first if finding.sentence <= 1 else later
-            side[name] = max(side.get(name, 0.0), weight)
-            if name in _DECLINING and finding.sentence <= 2:
-                declined = max(declined, finding.sentence)
-    out = {name: first.get(name, 0.0) for name in (*_DECLINING, *_STATING, *_ANSWERING)}
-    out |= {f"{name}.later": later.get(name, 0.0) for name in ("hard_refusal_lexicon", *_STATING)}
-    turns = (f.rule.weight for f in evidence.turns() if f.sentence < 0 or f.sentence >= declined)
-    out["pivot"] = max(turns, default=0.0)
-    out["reserved_share"] = sum(parts[i][1] - parts[i][0] for i in reserved) / (sum(b - a for a, b in parts) or 1)
-    out["reserved_first"] = float(0 in reserved)
-    out["unreserved"] = float(not reserved)
-    out["matter"] = min(1.0, math.log1p(matter) / 8)
-    bare = bool(reserved) and matter <= _BARE
-    out["limit_bare"] = max(out["capability_limit"], out["capability_denial"]) if bare else 0.0
-    out["listed"] = float(evidence.listed())
-    return out
+    for name, findings in evidence.counted.items():
+        for finding in findings:
+            sentence = finding.sentence
+            key = (_FIRST if sentence <= 1 else _LATER).get(name) if sentence >= 0 else None
+            if key:
+                found[key] = max(found.get(key, 0.0), finding.rule.weight)
+            if name in _DECLINING and sentence <= 2:
+                declined = max(declined, sentence)
+    turns = [f.rule.weight for f in evidence.turns() if f.sentence < 0 or f.sentence >= declined]
+    limit = max(found.get("capability_limit", 0.0), found.get("capability_denial", 0.0))
+    found |= {
+        "pivot": max(turns, default=0.0),
+        "reserved_share": reserve / (parts[-1][1] - parts[0][0]) if reserve else 0.0,
+        "reserved_first": float(evidence.reserved(0)),
+        "unreserved": float(not reserve),
+        "matter": min(1.0, math.log1p(matter) / 8),
+        "limit_bare": limit if reserve and matter <= _BARE else 0.0,
+        "listed": float(evidence.listed()),
+    }
+    return {name: found[name] for name in NAMES if found.get(name)}

@@ -1,20 +1,24 @@
 """Text as the matcher sees it: lower case, plain apostrophes and spaces, marks that only decorate removed.
 
 `fold` keeps every character's place. It works character by character, so folding pieces is folding the whole.
-`clean` may drop characters; `OffsetMap` leads back from the cleaned text to the original. Both are built from
-`str.replace`, because a character-wise `translate` costs more than the whole match.
+`clean` may drop characters; `OffsetMap` leads back from the cleaned text to the original. `plain` does both at once.
+A character-wise `str.translate` costs more than the whole match, so all are built from `str.replace`; text that fits
+into one byte a character, as most English with typographic quotes and dashes does, takes the faster `bytes.translate`.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 
 #: Emphasis marks and characters without width: they stand inside words and sentences, and say nothing.
 _DROPPED = "*_\u200b\u200c\u200d\u2060\ufeff\u00ad"
 _DROPPED_RE = re.compile(f"[{re.escape(_DROPPED)}]")
 #: Letters in other clothes (full-width, mathematical): one character each, as is their plain form.
-_DRESSED_RE = re.compile("[\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]")
+_DRESSED = "\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff"
+_DRESSED_RE = re.compile(f"[{_DRESSED}]")
+_UNUSUAL_RE = re.compile(f"[{_DROPPED[2:]}{_DRESSED}]")
 #: Lower-casing is length-preserving and free of context once these are gone ("İ" grows, "Σ" looks at its neighbours).
 _BEFORE_LOWER = (("\u0130", "i"), ("Σ", "σ"), ("ς", "σ"))
 _PLAIN = (
@@ -45,29 +49,55 @@ def clean(text: str) -> str:
         text = text.replace("*", "")
     if "_" in text:
         text = text.replace("_", "")
-    if not text.isascii():
+    if not text.isascii() and _UNUSUAL_RE.search(text):
         for char in _DROPPED[2:]:
             text = text.replace(char, "")
-        if _DRESSED_RE.search(text):
-            text = _DRESSED_RE.sub(_undress, text)
+        text = _DRESSED_RE.sub(_undress, text)
     return text
 
 
-class OffsetMap:
-    """From places in the cleaned text to the original, of which the first `begin` characters were left out."""
+def plain(text: str) -> str:
+    """`fold(clean(text))`, sooner."""
+    if not text.isascii():
+        try:
+            return text.encode(_BYTES).translate(_FOLDED_BYTES, _DROPPED_BYTES).decode(_BYTES)
+        except UnicodeEncodeError:
+            pass
+    return fold(clean(text))
 
-    def __init__(self, original: str, begin: int, cleaned_length: int) -> None:
-        self._begin = begin
-        self._shifts: list[int] = []
-        if len(original) - begin != cleaned_length:
-            self._shifts = [m.start() - begin - i for i, m in enumerate(_DROPPED_RE.finditer(original, begin))]
+
+class OffsetMap:
+    """From places in the cleaned text to the original, of which the first `begin` characters were left out.
+
+    `blocks`: where each block begins that was cleaned by itself, in the cleaned text and in the original after
+    `begin`; last the lengths of both. Only blocks that are asked about and hold dropped characters are looked at.
+    """
+
+    def __init__(self, original: str, begin: int, blocks: Sequence[tuple[int, int]]) -> None:
+        self._original, self._begin, self._blocks = original, begin, blocks
+        self._same = blocks[-1][0] == blocks[-1][1]
+        self._dropped: dict[int, list[int]] = {}  # block → cleaned places (within it) before which one was dropped
 
     def original(self, place: int) -> int:
-        return place + self._begin + (bisect_right(self._shifts, place) if self._shifts else 0)
+        if self._same:
+            return place + self._begin
+        block = bisect_right(self._blocks, place, key=_cleaned) - 1
+        (cleaned, since), (cleaned_end, until) = self._blocks[block : block + 2]
+        if until - since == cleaned_end - cleaned:
+            return place - cleaned + since + self._begin
+        since, until, within = since + self._begin, until + self._begin, place - cleaned
+        if block not in self._dropped:
+            found = _DROPPED_RE.finditer(self._original, since, until)
+            self._dropped[block] = [match.start() - since - i for i, match in enumerate(found)]
+        return since + within + bisect_right(self._dropped[block], within)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """The original span of a non-empty cleaned span, end exclusive."""
         return self.original(start), self.original(end - 1) + 1
+
+
+def _cleaned(block: tuple[int, int]) -> int:
+    return block[0]
 
 
 def _undress(match: re.Match[str]) -> str:
@@ -75,3 +105,8 @@ def _undress(match: re.Match[str]) -> str:
 
     plain = unicodedata.normalize("NFKC", match.group())
     return plain if len(plain) == 1 else match.group()
+
+
+_BYTES = "cp1252"
+_DROPPED_BYTES = _DROPPED.encode(_BYTES, "ignore")
+_FOLDED_BYTES = fold(bytes(range(256)).decode(_BYTES, "replace")).encode(_BYTES, "replace")

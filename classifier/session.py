@@ -44,8 +44,7 @@ class Session:
 
     def finish(self, choice: Choice) -> Verdict:
         """The verdict on the text fed and the structured facts of `choice` (whose own text is not read)."""
-        choice = replace(choice, text=self._text())
-        verdict = from_facts(choice)
+        verdict = from_facts(choice, self._text())
         if verdict is None:
             verdict = decide(self.evidence(), choice, self._min)
         return replace(verdict, rules_version=self._version, model=self._ask.model, inspected=choice.inspected)

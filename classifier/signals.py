@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 
-from demur.classifier.delivery import read_wanted
+from demur.classifier.delivery import Wanted
 from demur.classifier.evidence import Evidence, Finding
 from demur.classifier.fold import OffsetMap
 from demur.classifier.lexicon import Rule
@@ -26,21 +26,19 @@ _SOME_MATTER = 20
 #: The shortest sentence that counts as taken from the ask, and words before it that ask for the opposite.
 _ECHO = 8
 _AVOIDING = frozenset({"not", "dont", "never", "without", "avoid", "instead", "stop", "no"})
-_NO_APOSTROPHE = str.maketrans("", "", "'’")
 #: Findings that count, kept per rule; more add nothing to a verdict.
 _PER_RULE = 4
 
 
 def gather(ask: Ask, text: str, begin: int, scan: Scan, rules: Sequence[Rule]) -> Evidence:
     """The findings for `text`, in order of place. `scan` has seen it from `begin` (where the answer starts) on."""
-    cleaned, hits = scan.finish()
+    _, hits = scan.finish()
     voice = find_voice(text, begin)
-    wanted = read_wanted(ask.prompt, ask.system)
-    parts = sentences(text, voice.start, min(voice.end, voice.start + HEAD))
-    evidence = Evidence(text, voice, wanted, parts, ordered=wanted.content)
+    evidence = Evidence(text, voice, Wanted(ask.prompt, ask.system))
     if not hits:
         return evidence
-    places = OffsetMap(text, begin, len(cleaned))
+    parts = evidence.sentences = sentences(text, voice.start, min(voice.end, voice.start + HEAD))
+    places = OffsetMap(text, begin, scan.blocks)
     starts = [start for start, _ in parts]
     voids = {(rules[h.rule].id, bisect_right(starts, places.original(h.start)) - 1) for h in hits if h.unless}
     kept: Counter[int] = Counter()
@@ -51,7 +49,7 @@ def gather(ask: Ask, text: str, begin: int, scan: Scan, rules: Sequence[Rule]) -
         rule, at = rules[hit.rule], bisect_right(starts, start) - 1
         finding = Finding(rule, start, end, at if parts and start < parts[-1][1] else -1)
         if rule.weight >= UNMISTAKABLE and 0 <= finding.sentence <= 1:
-            evidence.ordered = False  # who opens like that speaks for itself
+            evidence.frank = True  # who opens like that speaks for itself
         near_miss = (rule.id, at) in voids
         finding.why_not = "a near-miss phrase stands in the same sentence" if near_miss else _why_not(finding, evidence)
         kept[hit.rule] += finding.fired
@@ -62,9 +60,9 @@ def gather(ask: Ask, text: str, begin: int, scan: Scan, rules: Sequence[Rule]) -
 def _why_not(finding: Finding, evidence: Evidence) -> str | None:
     """Why the finding does not count; None if it does."""
     rule = finding.rule
-    if reason := evidence.voice.foreign(evidence.text, finding.start):
-        return reason
     if reason := _misplaced(finding, evidence):
+        return reason
+    if reason := evidence.voice.foreign(evidence.text, finding.start):
         return reason
     if evidence.ordered and not (rule.where == "later" and rule.weight >= UNMISTAKABLE):
         return "part of the text that was ordered"
@@ -93,10 +91,10 @@ def _misplaced(finding: Finding, evidence: Evidence) -> str | None:
 
 def _echoes(finding: Finding, evidence: Evidence) -> bool:
     """Whether the whole sentence of the finding stands in the ask or the system message, and not as one to avoid."""
-    asked = evidence.wanted.asked
-    if finding.sentence < 0 or not asked:
+    if finding.sentence < 0:
         return False
+    asked = evidence.wanted.asked
     start, end = evidence.sentences[finding.sentence]
-    sentence = evidence.text[start:end].strip(" \n.!\"'“”*").lower().translate(_NO_APOSTROPHE)
+    sentence = evidence.text[start:end].strip(" \n.!\"'“”*").lower().replace("'", "").replace("’", "")
     at = asked.find(sentence) if len(sentence) >= _ECHO else -1
     return at >= 0 and _AVOIDING.isdisjoint(asked[max(0, at - 40) : at].split())

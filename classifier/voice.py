@@ -102,11 +102,11 @@ def _skip(text: str, at: int) -> int:
     """Past blank space, byte order mark, template marks and one speaker label."""
     labelled = False
     while True:
-        while at < len(text) and (text[at].isspace() or text[at] == "\ufeff"):
-            at += 1
+        while text[at : at + 1].isspace():
+            at = len(text) - len(text[at:].lstrip())
         head = text[at : at + 24].lower()
-        if mark := next((m for m in _OPENERS if head.startswith(m)), None):
-            at += len(mark)
+        if head.startswith(_OPENERS):
+            at += len(next(mark for mark in _OPENERS if head.startswith(mark)))
             continue
         colon = head.find(":")
         if labelled or colon <= 0 or head[:colon].strip("* #") not in _LABELS:

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from demur.classifier.delivery import gaps, holds, read_wanted
+from demur.classifier.delivery import Wanted, gaps, holds
 
 
 def missing(ask: str, answer: str) -> list[str]:
-    return [gap.rule for gap in gaps(read_wanted(ask, ""), answer)]
+    return [gap.rule for gap in gaps(Wanted(ask, ""), answer)]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_is_there_is_seen(ask: str, answer: str) -> None:
 
 def test_a_left_out_part_is_shown_where_it_is() -> None:
     answer = "a, b # omitted for brevity"
-    (gap,) = gaps(read_wanted("Write the list.", ""), answer)
+    (gap,) = gaps(Wanted("Write the list.", ""), answer)
     assert gap.place is not None
     assert answer[slice(*gap.place)] == "omitted for brevity"
 
@@ -81,16 +81,16 @@ def test_a_left_out_part_is_shown_where_it_is() -> None:
     ],
 )
 def test_texts_that_are_ordered(ask: str, ordered: bool) -> None:
-    assert read_wanted(ask, "").content is ordered
+    assert Wanted(ask, "").content is ordered
 
 
 def test_a_context_holds_what_the_question_names() -> None:
-    wanted = read_wanted("Context: 'The mill was sold by Ada in 1911.' Question: Who sold the mill?", "")
-    assert holds(wanted.context, wanted.question)
-    wanted = read_wanted("Context: 'The mill stands empty.' Question: Who sold the mill?", "")
-    assert not holds(wanted.context, wanted.question)
+    wanted = Wanted("Context: 'The mill was sold by Ada in 1911.' Question: Who sold the mill?", "")
+    assert holds(*wanted.passage)
+    wanted = Wanted("Context: 'The mill stands empty.' Question: Who sold the mill?", "")
+    assert not holds(*wanted.passage)
 
 
 def test_of_a_long_ask_both_ends_are_read() -> None:
-    wanted = read_wanted("How many are there? " + "x " * 50_000 + "Reply in 500 words.", "")
-    assert wanted.words == 500
+    wanted = Wanted("How many are there? " + "x " * 50_000 + "Reply in 500 words.", "")
+    assert wanted.words() == 500

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections import Counter
+
 from demur.classifier.decide import weights
-from demur.classifier.features import features
+from demur.classifier.features import NAMES, features
 from demur.classifier.judge import default_classifier
 from demur.classifier.trace import Ask
 
@@ -13,24 +15,24 @@ def of(text: str) -> dict[str, float]:
 
 
 def test_every_number_has_its_weight_and_every_weight_its_number() -> None:
-    assert set(of("Fine.")) == set(weights()["points"])
+    assert set(NAMES) == set(weights()["points"])
 
 
-def test_all_numbers_lie_between_0_and_1() -> None:
+def test_all_numbers_that_are_told_lie_between_0_and_1() -> None:
     for text in ("Fine.", "I can't help with that.", "It is wrong. " * 400, "- a\n- b\n- c\n- d", "1. a\n2. b\n3. c\n"):
-        assert all(0 <= value <= 1 for value in of(text).values()), text
+        assert all(0 < value <= 1 for value in of(text).values()), text
 
 
 def test_a_bare_refusal() -> None:
-    numbers = of("I can't help with that.")
+    numbers = Counter(of("I can't help with that."))
     assert numbers["hard_refusal_lexicon"] >= 0.9
     assert numbers["reserved_share"] == numbers["reserved_first"] == 1
     assert numbers["unreserved"] == numbers["listed"] == numbers["pivot"] == 0
 
 
 def test_a_turn_counts_unless_it_turns_to_an_objection() -> None:
-    assert of("I can't see it. That said, here is how it works: pull, then push.")["pivot"] > 0
-    assert of("I can't see it. That said, stealing is illegal and wrong.")["pivot"] == 0
+    assert "pivot" in of("I can't see it. That said, here is how it works: pull, then push.")
+    assert "pivot" not in of("I can't see it. That said, stealing is illegal and wrong.")
 
 
 def test_a_list_is_seen() -> None:

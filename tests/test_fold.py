@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.classifier.fold import OffsetMap, clean, fold
+from demur.classifier.fold import OffsetMap, clean, fold, plain
 
 
 def test_folding_keeps_the_place_of_every_character_there_is() -> None:
@@ -36,11 +36,19 @@ def test_cleaning_drops_marks_and_undresses_letters() -> None:
     assert clean("plain") == "plain"
 
 
-@given(st.text(alphabet="ab*_\u200b ", max_size=60), st.integers(0, 5))
-def test_spans_lead_back_to_the_original(text: str, begin: int) -> None:
+@given(st.one_of(st.text(), st.text(alphabet="aŠéÉ’‘“`*_\xad\u200b\xa0\n—…€ " + "\x81\x8d")))
+def test_plain_is_clean_and_folded(text: str) -> None:
+    assert plain(text) == fold(clean(text))
+
+
+@given(st.text(alphabet="ab*_\u200b ", max_size=60), st.integers(0, 5), st.integers(1, 20))
+def test_spans_lead_back_to_the_original(text: str, begin: int, size: int) -> None:
     begin = min(begin, len(text))
-    cleaned = clean(text[begin:])
-    places = OffsetMap(text, begin, len(cleaned))
+    cleaned, blocks = "", [(0, 0)]
+    for at in range(begin, len(text), size):
+        cleaned += clean(text[at : at + size])
+        blocks.append((len(cleaned), min(at + size, len(text)) - begin))
+    places = OffsetMap(text, begin, blocks)
     for at, char in enumerate(cleaned):
         start, end = places.span(at, at + 1)
         assert text[start] == char
@@ -49,5 +57,5 @@ def test_spans_lead_back_to_the_original(text: str, begin: int) -> None:
 
 def test_a_span_takes_in_the_marks_inside_it() -> None:
     text = "I **can**not"
-    start, end = OffsetMap(text, 0, len(clean(text))).span(2, 8)
+    start, end = OffsetMap(text, 0, [(0, 0), (len(clean(text)), len(text))]).span(2, 8)
     assert text[start:end] == "can**not"
