@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypedDict, cast
+from itertools import groupby
+from operator import attrgetter
+from typing import Annotated, Any, Literal, TypedDict, cast
 
 import msgspec
 
@@ -53,7 +55,40 @@ class _Chunk(TypedDict, total=False):
     base_resp: Any
 
 
+class _PlainDelta(msgspec.Struct, gc=False):
+    content: str | None = None
+    refusal: None = None
+    tool_calls: None = None
+    function_call: None = None
+    audio: None = None
+    provider_specific_fields: None = None
+
+
+class _PlainChoice(msgspec.Struct, gc=False):
+    delta: _PlainDelta
+    index: Annotated[int, msgspec.Meta(ge=0)] = 0
+    text: None = None
+    finish_reason: Literal[""] | None = None
+    content_filter_results: None = None
+    error: None = None
+
+
+class _PlainChunk(msgspec.Struct, gc=False):
+    """The same fields in a chunk that brings some text of one choice and nothing else, as nearly all do."""
+
+    choices: tuple[_PlainChoice]
+    id: str | None = None
+    model: str | None = None
+    usage: None = None
+    prompt_filter_results: msgspec.UnsetType = msgspec.UNSET
+    error: None = None
+    base_resp: None = None
+
+
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
+_decode_plain = msgspec.json.Decoder(_PlainChunk).decode
+_UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+_index = attrgetter("index")
 
 
 class StreamAnswer:
@@ -90,6 +125,26 @@ class StreamAnswer:
         self.newly_finished = tuple(draft.finished)
         return draft.deltas
 
+    def feed_plain(self, events: Sequence[Event]) -> tuple[int, Sequence[tuple[int, str]]]:
+        """Reads the plain chunks that `events` begin with, to the same effect as `feed` one by one, but quicker.
+
+        Returns how many they were, and their text by choice index. The other events are left for `feed`.
+        """
+        draft = self._draft
+        draft.deltas = []
+        choices: list[_PlainChoice] = []
+        # The chunk that names the response and the model is never a plain one.
+        if self._completions and draft.id is not None and draft.model is not None:
+            try:
+                for event in events:
+                    choices += _decode_plain(event.data).choices
+            except _UNDECODABLE:
+                pass
+        for index, run in groupby(choices, _index):
+            draft.open(index)
+            draft.say(index, "".join([choice.delta.content or "" for choice in run]))
+        return len(choices), draft.deltas
+
     def trace(self, *, cut: bool = False) -> Trace:
         """What arrived so far. `cut`: the stream did not end in an orderly way."""
         draft = self._draft
@@ -102,7 +157,7 @@ class StreamAnswer:
         """The fast way, for a chunk of a completion; False when it is something else."""
         try:
             chunk = _decode_chunk(data)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+        except _UNDECODABLE:
             return False
         if "choices" not in chunk or chunk.get("error") or chunk.get("base_resp"):
             return False

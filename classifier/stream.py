@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from demur.classifier.answer import INSPECT_CHARS, StreamAnswer
@@ -34,13 +35,14 @@ class StreamJudge:
 
     def feed(self, event: Event) -> tuple[int, ...]:
         """The choices that got their finish reason in this event."""
-        answer = self.answer
-        for index, text in answer.feed(event):
-            session = self._sessions.get(index)
-            if session is None:
-                session = self._sessions[index] = self._classifier.session(answer.ask)
-            session.feed(text)
-        return answer.newly_finished
+        self._hear(self.answer.feed(event))
+        return self.answer.newly_finished
+
+    def feed_all(self, events: Sequence[Event]) -> list[tuple[Event, tuple[int, ...]]]:
+        """The same for some events in their order, which costs less: those that finished a choice, and which."""
+        plain, deltas = self.answer.feed_plain(events)
+        self._hear(deltas)
+        return [(event, indexes) for event in events[plain:] if (indexes := self.feed(event))]
 
     def choice_verdict(self, index: int) -> Verdict:
         """The verdict of a choice that finished (on what arrived of it, if it has not)."""
@@ -53,6 +55,13 @@ class StreamJudge:
         trace = self.answer.trace(cut=cut)
         verdict = combine([self._judge(choice) for choice in trace.choices], trace)
         return replace(verdict, rules_version=self._classifier.rules_version)
+
+    def _hear(self, deltas: Sequence[tuple[int, str]]) -> None:
+        for index, text in deltas:
+            session = self._sessions.get(index)
+            if session is None:
+                session = self._sessions[index] = self._classifier.session(self.answer.ask)
+            session.feed(text)
 
     def _judge(self, choice: Choice) -> Verdict:
         known = self._judged.get(choice.index)

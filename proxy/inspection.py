@@ -31,7 +31,7 @@ SLICE = 0.002
 _T = TypeVar("_T", bytes, str)
 
 #: The events that finished a choice, and which.
-Finished = tuple[tuple[Event, tuple[int, ...]], ...]
+Finished = list[tuple[Event, tuple[int, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +102,21 @@ class StreamInspection:
     def feed(self, chunk: bytes) -> Finished:
         """Judges the events that end in `chunk`, and those that wait; returns the ones that finished a choice."""
         waiting = self._waiting
-        if chunk:
-            waiting.append(chunk)
-        finished: Finished = ()
-        if waiting and self._failure is None:
+        waiting.append(chunk)
+        data = b"".join(waiting)
+        waiting.clear()
+        self._waiting_bytes = 0
+        finished: Finished = []
+        if data and self._failure is None:
             begun = perf_counter()
             try:
-                for piece in waiting:
-                    for event in self._reader.feed(self._decoder.feed(piece) if self._decoder else piece):
-                        if indexes := self._judge.feed(event):
-                            finished = (*finished, (event, indexes))
-                        if self.first_event is None:
-                            self.first_event = begun
+                events = self._reader.feed(self._decoder.feed(data) if self._decoder else data)
+                if events and self.first_event is None:
+                    self.first_event = begun
+                finished = self._judge.feed_all(events)
             except Exception as exc:
                 self._failure = _failed(exc, self._ask)
             self._seconds += perf_counter() - begun
-        waiting.clear()
-        self._waiting_bytes = 0
         return finished
 
     def close(self) -> Finished:
@@ -126,9 +124,7 @@ class StreamInspection:
         finished = self.feed(b"")
         if self._failure is None:
             try:
-                for event in self._reader.close():
-                    if indexes := self._judge.feed(event):
-                        finished = (*finished, (event, indexes))
+                finished += self._judge.feed_all(self._reader.close())
             except Exception as exc:
                 self._failure = _failed(exc, self._ask)
         return finished

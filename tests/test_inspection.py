@@ -25,10 +25,10 @@ def test_pieces_that_wait_are_read_in_their_order() -> None:
     texts = ["I'm ", "sorry, ", "but I can't ", "help with that."]
     at_once, later = inspection(), inspection()
     for text in texts:
-        assert at_once.feed(say(text)) == ()
+        assert at_once.feed(say(text)) == []
         later.later(say(text))
     ((finished, indexes),) = later.feed(STOP)
-    assert at_once.feed(STOP) == ((finished, indexes),)
+    assert at_once.feed(STOP) == [(finished, indexes)]
     assert indexes == (0,)
     assert later.choice_verdict(0) == at_once.choice_verdict(0)
     later.later(DONE)
@@ -66,7 +66,7 @@ def test_a_flood_of_waiting_pieces_is_read_before_the_end() -> None:
 )
 def test_what_can_not_be_decoded(coding: bytes, body: bytes, status: str, reason: str) -> None:
     copy = inspection(coding)
-    assert copy.feed(body) == copy.close() == ()
+    assert copy.feed(body) == copy.close() == []
     assert (copy.pending, copy.done, copy.choice_verdict(0)) == (0, None, None)
     streamed = copy.finish(cut=False).verdict
     complete = asyncio.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from functools import cache
@@ -13,6 +14,7 @@ from conversations import PAIRS, chunk, event, sse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from demur.classifier.answer import StreamAnswer
 from demur.classifier.judge import Classifier, classify
 from demur.classifier.shapes import normalize
 from demur.classifier.sse import Event, SSEReader
@@ -171,6 +173,70 @@ def test_deltas_go_to_their_session_at_once() -> None:
     verdict = judge.finish()
     assert [v.reason for v in verdict.choices] == ["a|c", "b"]
     assert verdict.rules_version == "r1"
+
+
+# A plain chunk spelt out in full, and what else an event may be.
+PLAIN = chunk(
+    {"content": "I can't ", "role": "assistant", "refusal": None, "tool_calls": None, "function_call": None},
+    usage=None,
+    error=None,
+)
+PLAIN["choices"][0] |= {"logprobs": None, "text": None, "content_filter_results": None, "error": None}
+CALL = {"index": 0, "function": {"name": "f", "arguments": "{}"}}
+OTHERS = [
+    *("[DONE]", "", "{", "[]", "null", '{"choices":[{"delta":{"content":"\\ud800"}}]}', json.dumps(PLAIN) + "{}"),
+    json.dumps(PLAIN).replace('"finish_reason": null', '"finish_reason": "stop", "finish_reason": null'),
+    json.dumps(PLAIN).replace('"content": ', '"content": 1, "content": '),
+    *(chunk({"content": text}, index=index) for text in ("help", "", None) for index in (0, 1, 300)),
+    *(chunk({}, reason) for reason in ("stop", "", "content_filter")),
+    chunk({"content": "a", "reasoning_content": "b"}, prompt_filter_results=None),
+    chunk({"tool_calls": [CALL]}) | {"choices": [{"index": 1, "delta": {"refusal": "No."}}] * 2},
+    *({"choices": choices} for choices in ([], [{"text": "legacy"}], [{"index": -1, "delta": {"content": "x"}}])),
+    *({"error": {"code": "content_filter"}}, {"usage": {"prompt_tokens": 1}, "choices": []}, {"type": "ping"}),
+]
+
+
+@st.composite
+def junk_in_one_place(draw: st.DrawFn) -> dict[str, Any]:
+    obj = copy.deepcopy(PLAIN)
+    node = draw(st.sampled_from([obj, obj["choices"][0], obj["choices"][0]["delta"]]))
+    value = st.sampled_from([None, "", "x", 0, -1, 2**70, 1.0, True, [], {}, [[]], [{}], {"refusal": "No."}])
+    node[draw(st.sampled_from([*node, "base_resp", "audio", "provider_specific_fields", "code", "message"]))] = draw(
+        value
+    )
+    return obj
+
+
+# Events fed together have the effect that they have one by one.
+@settings(deadline=None, max_examples=400)
+@given(
+    st.lists(st.just(PLAIN) | st.just(PLAIN) | junk_in_one_place() | st.sampled_from(OTHERS), max_size=12),
+    st.lists(st.integers(0, 12), max_size=3),
+    st.sampled_from([None, "openai.chat", "openai.completions", "anthropic.messages"]),
+    st.sampled_from([200, 400]),
+    st.sampled_from([5, 20, 1000]),
+)
+def test_any_batch_gives_the_same_verdict(
+    objects: list[Any], cuts: list[int], api: str | None, status: int, limit: int
+) -> None:
+    events = [event(obj) for obj in objects]
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(events)), len(events)]
+    single, batch = (StreamJudge(ASK, api, status=status, classifier=rules(), inspect_chars=limit) for _ in range(2))
+    finished = [(one, indexes) for one in events if (indexes := single.feed(one))]
+    assert [pair for a, b in pairwise(bounds) for pair in batch.feed_all(events[a:b])] == finished
+    assert batch.answer.trace() == single.answer.trace()
+    assert batch.answer.done == single.answer.done
+    assert batch.finish() == single.finish()
+    assert batch.finish(cut=True) == single.finish(cut=True)
+
+
+def test_plain_chunks_together_reach_their_session_in_one_piece() -> None:
+    answer = StreamAnswer(ASK, "openai.chat")
+    plain = [event(chunk({"content": text}, index=index)) for text, index in (("a", 0), ("b", 0), ("c", 1), ("d", 0))]
+    assert answer.feed_plain(plain) == (0, []), "the first chunk names the response"
+    answer.feed(event(chunk({"role": "assistant"})))
+    assert answer.feed_plain([*plain, event(chunk({}, "stop")), *plain]) == (4, [(0, "ab"), (1, "c"), (0, "d")])
+    assert [choice.text for choice in answer.trace().choices] == ["abd", "c"]
 
 
 @settings(deadline=None, max_examples=200)
