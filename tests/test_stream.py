@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -196,38 +196,54 @@ OTHERS = [
 ]
 
 
-@st.composite
-def junk_in_one_place(draw: st.DrawFn) -> dict[str, Any]:
-    obj = copy.deepcopy(PLAIN)
-    node = draw(st.sampled_from([obj, obj["choices"][0], obj["choices"][0]["delta"]]))
-    value = st.sampled_from([None, "", "x", 0, -1, 2**70, 1.0, True, [], {}, [[]], [{}], {"refusal": "No."}])
-    node[draw(st.sampled_from([*node, "base_resp", "audio", "provider_specific_fields", "code", "message"]))] = draw(
-        value
-    )
-    return obj
+def odd_chunks() -> Iterator[dict[str, Any]]:
+    """The plain chunk with one field missing, or with anything there."""
+    values: list[Any] = ["x", "", None, 0, -1, 2**70, 1.0, True, [], {}, [{}], [CALL]]
+    values.append({"refusal": "No.", "transcript": "x", "code": "content_filter", "prompt_tokens": 5})
+    more = ("base_resp", "prompt_filter_results", "audio", "provider_specific_fields", "code", "message", "choices")
+    for depth in range(3):
+        obj = copy.deepcopy(PLAIN)
+        node = (obj, obj["choices"][0], obj["choices"][0]["delta"])[depth]
+        for key in (*node, *more):
+            before = dict(node)
+            for value in values:
+                node[key] = value
+                yield copy.deepcopy(obj)
+            del node[key]
+            yield copy.deepcopy(obj)
+            node |= before
 
 
-# Events fed together have the effect that they have one by one.
-@settings(deadline=None, max_examples=400)
-@given(
-    st.lists(st.just(PLAIN) | st.just(PLAIN) | junk_in_one_place() | st.sampled_from(OTHERS), max_size=12),
-    st.lists(st.integers(0, 12), max_size=3),
-    st.sampled_from([None, "openai.chat", "openai.completions", "anthropic.messages"]),
-    st.sampled_from([200, 400]),
-    st.sampled_from([5, 20, 1000]),
-)
-def test_any_batch_gives_the_same_verdict(
-    objects: list[Any], cuts: list[int], api: str | None, status: int, limit: int
-) -> None:
-    events = [event(obj) for obj in objects]
-    bounds = [0, *sorted(cut for cut in cuts if cut < len(events)), len(events)]
-    single, batch = (StreamJudge(ASK, api, status=status, classifier=rules(), inspect_chars=limit) for _ in range(2))
+def same_together(events: Sequence[Event], bounds: Sequence[int], api: str | None, **arguments: Any) -> None:
+    """Feeds the events one by one, and in batches."""
+    single, batch = (StreamJudge(ASK, api, classifier=rules(), **arguments) for _ in range(2))
     finished = [(one, indexes) for one in events if (indexes := single.feed(one))]
     assert [pair for a, b in pairwise(bounds) for pair in batch.feed_all(events[a:b])] == finished
     assert batch.answer.trace() == single.answer.trace()
     assert batch.answer.done == single.answer.done
     assert batch.finish() == single.finish()
     assert batch.finish(cut=True) == single.finish(cut=True)
+
+
+def test_a_chunk_that_is_not_quite_plain_is_read_in_full() -> None:
+    for obj in odd_chunks():
+        same_together([event(one) for one in (PLAIN, PLAIN, obj, PLAIN)], (0, 1, 4), "openai.chat")
+
+
+# Events fed together have the effect that they have one by one.
+@settings(deadline=None, max_examples=400)
+@given(
+    st.lists(st.just(PLAIN) | st.sampled_from([*OTHERS, *odd_chunks()]), max_size=12),
+    st.lists(st.integers(0, 12), max_size=3),
+    st.sampled_from(["openai.chat", "openai.chat", "openai.completions", "anthropic.messages", None]),
+    st.sampled_from([200, 200, 400]),
+    st.sampled_from([5, 20, 1000]),
+)
+def test_any_batch_gives_the_same_verdict(
+    objects: list[Any], cuts: list[int], api: str | None, status: int, limit: int
+) -> None:
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(objects)), len(objects)]
+    same_together([event(obj) for obj in objects], bounds, api, status=status, inspect_chars=limit)
 
 
 def test_plain_chunks_together_reach_their_session_in_one_piece() -> None:
