@@ -60,12 +60,13 @@ _TRANSLATE = re.compile(
 _ELISION_ASKED = re.compile(
     r"\bonly (?:the )?(?:chang|diff|relevant)|skeleton|\bempty|no bod|\bstub|outline|placeholder|abstract|brief|short"
 )
-_ELISION_WORDS = ("brevity", "omitted", "left out", "skipped", "rest of", "shortened")
+_ELISION_WORDS = ("for brevity", "for space", "for length", "rest of ")
 _ELIDED = re.compile(
     r"(?:omitted|left out|skipped|truncated|shortened) for (?:brevity|space|length)"
     r"|\brest of (?:the )?(?:code|file|implementation|table|list|months) (?:goes )?here"
 )
 _NUMBERED = re.compile(r"\b(?:day|step|week|month)\s?(\d{1,2})\b")
+_NUMBERING = ("day 1", "step 1", "week 1", "month 1", "day1", "step1", "week1", "month1")
 _WORD = re.compile(r"[a-z]{3,}")
 _STOP = frozenset(
     """the and for that this with was were are you your from who what which when where why how does did not but has have
@@ -75,7 +76,7 @@ _STOP = frozenset(
 
 
 class Wanted:
-    """What an ask wants to be handed, as far as it can be read. Each wish is read when it first matters: few ever do."""
+    """What an ask wants to be handed, as far as it can be read; each wish is read when it matters, which few ever do."""
 
     def __init__(self, prompt: str, system: str) -> None:
         self._ask = prompt if len(prompt) <= 2 * _READ else f"{prompt[:_READ]}\n{prompt[-_READ:]}"
@@ -119,7 +120,7 @@ class Wanted:
 
     def both_sides(self) -> int | None:
         """How many arguments for, where as many against are wanted."""
-        return _number(_SIDES.search(self.prompt))
+        return _number(_SIDES.search(self.prompt)) if _OTHER_SIDE.search(self.prompt) else None
 
     def options(self) -> frozenset[str]:
         """The letters to choose from."""
@@ -159,7 +160,8 @@ def gaps(wanted: Wanted, answer: str, *, reserve: bool = True) -> Iterator[Gap]:
 
     `reserve`: other evidence stands beside it, so gaps that need some are looked for too.
     """
-    head = fold(answer[:2000])
+    low = fold(answer[: 100 * 99])
+    head = low[:2000]
     if len(answer) < _SHORT:
         if reserve and wanted.figure() and not _has_figure(head):
             why = "a figure was asked for and none is given"
@@ -181,11 +183,12 @@ def gaps(wanted: Wanted, answer: str, *, reserve: bool = True) -> Iterator[Gap]:
     if sides and len(answer) <= 120 * sides and not _OTHER_SIDE.search(head):
         why = "arguments on both sides were asked for, one side is missing"
         yield Gap("topic_narrowing", "delivery.one-side", why, 0.75, part=True)
-    given = {int(number) for number in _NUMBERED.findall(fold(answer))} if len(answer) <= 100 * 99 else None
-    count = wanted.count() if given else None
-    if given and count and len(answer) <= 100 * count and max(given) < count:
-        why = f"{count} were asked for, {len(given)} are given"
-        yield Gap("topic_narrowing", "delivery.too-few", why, 0.8, part=True)
+    count = wanted.count() if len(answer) <= 100 * 99 and any(first in low for first in _NUMBERING) else None
+    if count and len(answer) <= 100 * count:
+        given = {int(number) for number in _NUMBERED.findall(low)}
+        if given and max(given) < count:
+            why = f"{count} were asked for, {len(given)} are given"
+            yield Gap("topic_narrowing", "delivery.too-few", why, 0.8, part=True)
 
 
 def _has_figure(head: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from demur.classifier.delivery import Wanted
@@ -99,9 +100,9 @@ class Evidence:
         """Characters of the answer in sentences without reserve."""
         return self.voice.end - self.voice.start - self.reserve()
 
-    def unmarked_before(self, sentence: int) -> int:
-        """Characters of the sentences before `sentence` that no rule marks."""
-        parts = self.sentences  # they follow on each other without a space between
+    def unmarked_before(self, sentence: int, parts: Sequence[tuple[int, int]] | None = None) -> int:
+        """Characters of the sentences before `sentence` that no rule marks; `parts`: in place of `sentences`."""
+        parts = parts or self.sentences  # they follow on each other without a space between
         return parts[sentence][0] - parts[0][0] - sum(parts[i][1] - parts[i][0] for i in self.marked if i < sentence)
 
     def turns(self) -> list[Finding]:

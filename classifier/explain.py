@@ -61,7 +61,7 @@ class Explanation:
 
 def explain_choice(session: Session, verdict: Verdict) -> ChoiceExplanation:
     """How `verdict` came about from the text that `session` was fed."""
-    evidence = session.evidence()
+    evidence = session.evidence(thorough=True)
     hits = tuple(
         Hit(
             f.rule.id,

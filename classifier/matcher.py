@@ -6,8 +6,7 @@ Knows phrases and places, not what they mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import ahocorasick
 
@@ -27,59 +26,76 @@ BLOCK = 4096
 _BREAKS = frozenset(".!?:;,-)\"' ")
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A rule's phrase at `start` to `end` of the cleaned text. `unless`: it is a phrase that voids the rule."""
+class Hit(NamedTuple):
+    """A rule's phrase at `start` to `end` of the cleaned text."""
 
     rule: int
     start: int
     end: int
-    unless: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """What an anchor stands for: a pattern of a rule."""
 
     rule: int
-    unless: bool
     open_ended: bool
     opens: bool  # it counts at the start of a sentence only
     steps: tuple[Step, ...]
+
+
+class _Anchor:
+    """A text that the automaton finds, and the patterns that begin with it."""
+
+    __slots__ = ("everywhere", "far", "length", "phrases", "unless")
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.phrases: list[_Entry] = []
+        self.everywhere: list[_Entry] = []  # those of `phrases` whose rule may stand beyond the opening
+        self.unless: dict[int, list[_Entry]] = {}  # by rule
+        self.far = False  # whether to keep it beyond the head
 
 
 class Matcher:
     """The compiled rules. Immutable after building; shared by every session."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        table: dict[str, list[_Entry]] = {}
-        for number, rule in enumerate(rules):
-            for unless, patterns in ((False, rule.phrases), (True, rule.unless)):
-                opens = rule.where == "start" and not unless
-                for pattern in patterns:
-                    closed = _Entry(number, unless, False, opens, pattern.steps)
-                    opened = _Entry(number, unless, True, opens, pattern.steps)
-                    for text in pattern.anchors:
-                        table.setdefault(text, []).append(opened if text in pattern.open_ended else closed)
         self.automaton = ahocorasick.Automaton()
-        for text, entries in table.items():
-            beyond = any(rules[entry.rule].where in BEYOND_HEAD for entry in entries)
-            self.automaton.add_word(text, (len(text), entries, beyond))
+        for number, rule in enumerate(rules):
+            for pattern in rule.phrases:
+                for text in pattern.anchors:
+                    entry = _Entry(number, text in pattern.open_ended, rule.where == "start", pattern.steps)
+                    anchor = self._anchor(text, rule)
+                    anchor.phrases.append(entry)
+                    if rule.where in BEYOND_HEAD:
+                        anchor.everywhere.append(entry)
+            for pattern in rule.unless:
+                for text in pattern.anchors:
+                    entry = _Entry(number, text in pattern.open_ended, False, pattern.steps)
+                    self._anchor(text, rule).unless.setdefault(number, []).append(entry)
         self.automaton.make_automaton()
+
+    def _anchor(self, text: str, rule: Rule) -> _Anchor:
+        anchor: _Anchor | None = self.automaton.get(text, None)
+        if anchor is None:
+            anchor = _Anchor(len(text))
+            self.automaton.add_word(text, anchor)
+        anchor.far = anchor.far or rule.where in BEYOND_HEAD
+        return anchor
 
     def scan(self) -> Scan:
         return Scan(self)
 
 
 class Scan:
-    """The answer's text, block by block. `finish` gives the hits by place, with the cleaned text they refer to."""
+    """The answer's text, piece by piece. `hits` and `voids` then look closely at what the automaton found."""
 
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
         self._parts: list[str] = []
-        self._length = 0
+        self.length = 0
         self.blocks: list[tuple[int, int]] = [(0, 0)]  # as `OffsetMap` wants them
-        self._found: list[tuple[int, tuple[int, list[_Entry], bool]]] = []
+        self._found: list[tuple[int, _Anchor]] = []  # with the place of the last character
         self._beyond = 0
         self._iter: Any = None  # the automaton's own iterator; it carries its state from block to block
 
@@ -91,43 +107,70 @@ class Scan:
     def _block(self, text: str) -> None:
         block = plain(text)
         self._parts.append(block)
-        self._length += len(block)
-        self.blocks.append((self._length, self.blocks[-1][1] + len(text)))
+        self.length += len(block)
+        self.blocks.append((self.length, self.blocks[-1][1] + len(text)))
         if not block:
             return
         if self._iter is None:
             self._iter = self._matcher.automaton.iter(block)
         else:
             self._iter.set(block, False)
-        if self._length <= HEAD:
+        if self.length <= HEAD:
             self._found += self._iter
             return
-        for hit in self._iter:
-            if hit[0] < HEAD:
-                self._found.append(hit)
-            elif hit[1][2] and self._beyond < KEEP_BEYOND:
-                self._found.append(hit)
+        for found in self._iter:
+            if found[0] < HEAD:
+                self._found.append(found)
+            elif found[1].far and self._beyond < KEEP_BEYOND:
+                self._found.append(found)
                 self._beyond += 1
 
-    def finish(self) -> tuple[str, list[Hit]]:
-        text = "".join(self._parts)
-        self._parts = [text]
-        hits: list[Hit] = []
-        size = len(text)
-        for last, (length, entries, _) in self._found:
-            start, end = last + 1 - length, last + 1
-            if start and _wordish(text[start - 1]) and _wordish(text[start]):
-                continue
-            goes_on = end < size and _goes_on(text, end) and _wordish(text[last])
-            within = start > 1 and text[start - 2] not in _BREAKS
-            for entry in entries:
-                if (goes_on and not entry.open_ended) or (within and entry.opens):
-                    continue
-                stop = _follow(text, end, entry.steps) if entry.steps else end
-                if stop >= 0:
-                    hits.append(Hit(entry.rule, start, stop, entry.unless))
-        hits.sort(key=_place)
-        return text, hits
+    def hits(self, since: int = 0, until: int | None = None, *, everywhere: bool = False) -> list[Hit]:
+        """The hits by place, the longest first, of which the first character stands at `since` to `until` (exclusive).
+
+        `everywhere`: only of rules that may stand beyond the opening.
+        """
+        out: list[Hit] = []
+        if not self._found:
+            return out
+        text, until = self._text(), self.length if until is None else until
+        for last, anchor in self._found:
+            entries = anchor.everywhere if everywhere else anchor.phrases
+            start = last + 1 - anchor.length
+            if entries and since <= start < until:
+                out += _closely(text, start, last + 1, entries)
+        out.sort(key=_place)
+        return out
+
+    def voids(self, rule: int) -> list[int]:
+        """Where phrases begin that void a hit of `rule`."""
+        out: list[int] = []
+        for last, anchor in self._found:
+            if rule in anchor.unless:
+                start = last + 1 - anchor.length
+                if _closely(self._text(), start, last + 1, anchor.unless[rule]):
+                    out.append(start)
+        return out
+
+    def _text(self) -> str:
+        if len(self._parts) > 1:
+            self._parts = ["".join(self._parts)]
+        return self._parts[0]
+
+
+def _closely(text: str, start: int, end: int, entries: list[_Entry]) -> list[Hit]:
+    """The hits among `entries`, whose anchor stands at `start` to `end`: word edges and the steps that follow."""
+    if start and _wordish(text[start - 1]) and _wordish(text[start]):
+        return []
+    hits = []
+    goes_on = end < len(text) and _goes_on(text, end) and _wordish(text[end - 1])
+    within = start > 1 and text[start - 2] not in _BREAKS
+    for rule, open_ended, opens, steps in entries:
+        if (open_ended or not goes_on) and not (opens and within):
+            stop = _follow(text, end, steps) if steps else end
+            if stop >= 0:
+                hits.append(Hit(rule, start, stop))
+    return hits
 
 
 def _place(hit: Hit) -> tuple[int, int]:

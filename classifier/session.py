@@ -49,16 +49,16 @@ class Session:
             verdict = decide(self.evidence(), choice, self._min)
         return replace(verdict, rules_version=self._version, model=self._ask.model, inspected=choice.inspected)
 
-    def evidence(self) -> Evidence:
-        """What the rules find in the text fed so far."""
+    def evidence(self, *, thorough: bool = False) -> Evidence:
+        """What the rules find in the text fed so far; `thorough`: also where they can't count."""
         text = self._text()
         if self._begin is None:  # too short to be certain, or still thinking: look without settling anything
             begin = answer_start(text, final=True)
             scan = self._matcher.scan()
             scan.run(text[begin:])
-            return gather(self._ask, text, begin, scan, self._rules)
+            return gather(self._ask, text, begin, scan, self._rules, thorough=thorough)
         self._advance()
-        return gather(self._ask, text, self._begin, self._scan, self._rules)
+        return gather(self._ask, text, self._begin, self._scan, self._rules, thorough=thorough)
 
     def _advance(self) -> None:
         """Scans what was fed since. Until the start of the answer is certain it only waits, ever longer."""

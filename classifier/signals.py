@@ -6,19 +6,20 @@ A finding is kept whether it counts or not, so that `explain` can show both. Not
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Sequence
 
 from demur.classifier.delivery import Wanted
 from demur.classifier.evidence import Evidence, Finding
 from demur.classifier.fold import OffsetMap
 from demur.classifier.lexicon import Rule
-from demur.classifier.matcher import HEAD, Scan
+from demur.classifier.matcher import HEAD, Hit, Scan
 from demur.classifier.trace import Ask
 from demur.classifier.voice import find_voice, sentences
 
 #: Characters of sentences that no rule marks which may stand before a rule that belongs to the opening. Own choice.
 OPENING_SUBSTANCE = 240
+#: Characters within which the opening usually ends. Own choice; it decides how much is looked at, never the outcome.
+OPENING = 600
 #: In a text that was ordered (story, mail, sample) only unmistakable refusals of the task count. Own choice.
 UNMISTAKABLE = 0.9
 #: Characters before a rule that may only stand after something was delivered. Own choice.
@@ -30,31 +31,72 @@ _AVOIDING = frozenset({"not", "dont", "never", "without", "avoid", "instead", "s
 _PER_RULE = 4
 
 
-def gather(ask: Ask, text: str, begin: int, scan: Scan, rules: Sequence[Rule]) -> Evidence:
-    """The findings for `text`, in order of place. `scan` has seen it from `begin` (where the answer starts) on."""
-    _, hits = scan.finish()
-    voice = find_voice(text, begin)
-    evidence = Evidence(text, voice, Wanted(ask.prompt, ask.system))
-    if not hits:
-        return evidence
-    parts = evidence.sentences = sentences(text, voice.start, min(voice.end, voice.start + HEAD))
+def gather(
+    ask: Ask, text: str, begin: int, scan: Scan, rules: Sequence[Rule], *, thorough: bool = False
+) -> Evidence:
+    """The findings for `text`, in order of place. `scan` has seen it from `begin` (where the answer starts) on.
+
+    Rules of the opening are not looked for once it is over; `thorough` does, to tell that they stand too late.
+    """
     places = OffsetMap(text, begin, scan.blocks)
-    starts = [start for start, _ in parts]
-    voids = {(rules[h.rule].id, bisect_right(starts, places.original(h.start)) - 1) for h in hits if h.unless}
-    kept: Counter[int] = Counter()
-    for hit in hits:
-        start, end = places.span(hit.start, hit.end)
-        if hit.unless or kept[hit.rule] >= _PER_RULE or start < voice.start:
-            continue
-        rule, at = rules[hit.rule], bisect_right(starts, start) - 1
-        finding = Finding(rule, start, end, at if parts and start < parts[-1][1] else -1)
-        if rule.weight >= UNMISTAKABLE and 0 <= finding.sentence <= 1:
-            evidence.frank = True  # who opens like that speaks for itself
-        near_miss = (rule.id, at) in voids
-        finding.why_not = "a near-miss phrase stands in the same sentence" if near_miss else _why_not(finding, evidence)
-        kept[hit.rule] += finding.fired
-        evidence.add(finding)
+    evidence = Evidence(text, find_voice(text, begin), Wanted(ask.prompt, ask.system))
+    gathering = _Gathering(evidence, scan, rules, places)
+    gathering.add(scan.hits(0, OPENING))
+    if scan.length > OPENING:
+        gathering.add(scan.hits(OPENING, everywhere=not thorough and gathering.over(OPENING)))
     return evidence
+
+
+class _Gathering:
+    """Turns hits into findings of `evidence`, in order of place: what counts depends on what came before."""
+
+    def __init__(self, evidence: Evidence, scan: Scan, rules: Sequence[Rule], places: OffsetMap) -> None:
+        self._evidence, self._scan, self._rules, self._places = evidence, scan, rules, places
+        self._starts: list[int] = []  # of the sentences
+        self._end = 0  # of the last sentence
+        self._near_misses: dict[int, set[int]] = {}  # rule → sentences in which a phrase stands that voids it
+        self._kept: dict[int, int] = {}
+
+    def add(self, hits: Sequence[Hit]) -> None:
+        if not hits:
+            return
+        evidence, places, kept = self._evidence, self._places, self._kept
+        if not evidence.sentences:
+            voice = evidence.voice
+            evidence.sentences = sentences(evidence.text, voice.start, min(voice.end, voice.start + HEAD))
+            self._starts = [start for start, _ in evidence.sentences]
+            self._end = evidence.sentences[-1][1] if evidence.sentences else 0
+        for number, begins, ends in hits:
+            start, end = places.span(begins, ends)
+            if start < evidence.voice.start or kept.get(number, 0) >= _PER_RULE:
+                continue
+            rule, at = self._rules[number], bisect_right(self._starts, start) - 1
+            finding = Finding(rule, start, end, at if start < self._end else -1)
+            if rule.weight >= UNMISTAKABLE and 0 <= finding.sentence <= 1:
+                evidence.frank = True
+            if rule.unless and at in self._voided(number):
+                finding.why_not = "a near-miss phrase stands in the same sentence"
+            else:
+                finding.why_not = _why_not(finding, evidence)
+                kept[number] = kept.get(number, 0) + (finding.why_not is None)
+            evidence.add(finding)
+
+    def over(self, place: int) -> bool:
+        """Whether rules of the opening can't count any more from `place` of the cleaned text on."""
+        evidence, until = self._evidence, self._places.original(place)
+        parts = evidence.sentences or sentences(evidence.text, evidence.voice.start, until)
+        at = bisect_right(parts, until, key=_start) - 1
+        return at > 1 and evidence.unmarked_before(at, parts) > OPENING_SUBSTANCE
+
+    def _voided(self, rule: int) -> set[int]:
+        if rule not in self._near_misses:
+            places = map(self._places.original, self._scan.voids(rule))
+            self._near_misses[rule] = {bisect_right(self._starts, place) - 1 for place in places}
+        return self._near_misses[rule]
+
+
+def _start(part: tuple[int, int]) -> int:
+    return part[0]
 
 
 def _why_not(finding: Finding, evidence: Evidence) -> str | None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demur.classifier.fold import plain
 from demur.classifier.lexicon import Rule, read_lexicon
 from demur.classifier.matcher import HEAD, KEEP_BEYOND, Matcher
 
@@ -35,8 +36,8 @@ def found(text: str, *phrases: str, cuts: tuple[int, ...] = ()) -> list[str]:
     places = [0, *sorted(cuts), len(text)]
     for start, end in pairwise(places):
         scan.run(text[start:end])
-    cleaned, hits = scan.finish()
-    return [cleaned[hit.start : hit.end] for hit in hits]
+    cleaned = plain(text)
+    return [cleaned[hit.start : hit.end] for hit in scan.hits()]
 
 
 def test_words_begin_and_end_where_the_phrase_does() -> None:
@@ -84,10 +85,11 @@ def test_hits_beyond_the_head_are_bounded_and_only_those_that_may_stand_there() 
     assert len(found(text, "say no")) == KEEP_BEYOND
     scan = Matcher([rule("say no", where="opening")]).scan()
     scan.run(text)
-    assert scan.finish()[1] == []
+    assert scan.hits() == []
 
 
-def test_what_voids_a_rule_is_marked_so() -> None:
+def test_what_voids_a_rule_is_told_apart() -> None:
     scan = Matcher([rule("can't help", unless="help but")]).scan()
     scan.run("i can't help but smile")
-    assert [hit.unless for hit in scan.finish()[1]] == [False, True]
+    assert [hit.start for hit in scan.hits()] == [2]
+    assert scan.voids(0) == [8]

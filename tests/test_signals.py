@@ -12,7 +12,7 @@ from demur.classifier.trace import Ask
 def evidence(text: str, ask: str = "", system: str = "") -> Evidence:
     session = default_classifier().session(Ask(ask, system))
     session.feed(text)
-    return session.evidence()
+    return session.evidence(thorough=True)
 
 
 @pytest.mark.parametrize(
