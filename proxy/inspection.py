@@ -73,8 +73,7 @@ class StreamInspection:
         self._failure: Judged | None = None
         self._reader = SSEReader()
         self._decoder: Decoder | None = None
-        self._waiting: list[bytes] = []
-        self._waiting_bytes = 0
+        self._waiting = bytearray()  # many small objects kept alive cost more than their copy
         try:
             self._judge = StreamJudge(ask, api, status=status, classifier=classifier, inspect_chars=inspect_chars)
             self._decoder = Decoder(coding) if coding else None
@@ -94,18 +93,15 @@ class StreamInspection:
 
     def later(self, chunk: bytes) -> None:
         """Takes a piece to be judged, now or with those that follow."""
-        self._waiting.append(chunk)
-        self._waiting_bytes += len(chunk)
-        if self._waiting_bytes > PIECE or self.first_event is None:
+        waiting = self._waiting
+        waiting += chunk
+        if len(waiting) > PIECE or self.first_event is None:
             self.feed(b"")
 
     def feed(self, chunk: bytes) -> Finished:
         """Judges the events that end in `chunk`, and those that wait; returns the ones that finished a choice."""
-        waiting = self._waiting
-        waiting.append(chunk)
-        data = b"".join(waiting)
-        waiting.clear()
-        self._waiting_bytes = 0
+        data = bytes(self._waiting) + chunk
+        self._waiting.clear()
         finished: Finished = []
         if data and self._failure is None:
             begun = perf_counter()

@@ -54,7 +54,7 @@ def test_a_flood_of_waiting_pieces_is_read_before_the_end() -> None:
     copy = inspection()
     for _ in range(1000):
         copy.later(say("and so on "))
-    assert sum(map(len, copy._waiting)) < 40_000
+    assert len(copy._waiting) < 40_000
 
 
 @pytest.mark.parametrize(
