@@ -91,9 +91,12 @@ def _tool_calls(choice: Choice) -> list[dict[str, Any]]:
 
 
 def _finish_reason(choice: Choice) -> str:
+    """OpenAI's word for how the choice ended, whatever its provider called it."""
+    if choice.blocked_by:
+        return "content_filter"
     if choice.truncated:
         return "length"
-    return choice.finish_reason or ("tool_calls" if choice.tool_calls else "stop")
+    return "tool_calls" if choice.tool_calls else "stop"
 
 
 def _usage(choices: Sequence[Choice], prompt: str) -> dict[str, int]:

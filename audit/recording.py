@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from demur.classifier import Trace, normalize
 
@@ -71,7 +71,7 @@ def _recorded(obj: object) -> Recorded | None:
     if trace.problem == "unparsed" and raw is None:
         return None
     if not isinstance(status, int) or not 200 <= status <= 599:
-        status = 500 if _is_error(raw) else 200
+        status = _error_status(raw, blocked=trace.problem is None) if _is_error(raw) else 200
     return Recorded(trace, raw, status)
 
 
@@ -87,5 +87,14 @@ def _raw(obj: object) -> dict[str, Any] | str | None:
     return obj
 
 
-def _is_error(raw: object) -> bool:
+def _is_error(raw: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(raw, dict) and bool(raw.get("error")) and "choices" not in raw
+
+
+def _error_status(raw: dict[str, Any], *, blocked: bool) -> int:
+    """The status of an error that was recorded without one: what its body says, else what such an error comes with."""
+    error = raw["error"]
+    said = [error.get("status"), error.get("code")] if isinstance(error, dict) else []
+    if (status := next((s for s in said if isinstance(s, int) and 400 <= s <= 599), None)) is not None:
+        return status
+    return 400 if blocked else 429 if "rate_limit" in str(error) else 500

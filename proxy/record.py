@@ -19,7 +19,7 @@ _UPSTREAM: frozenset[End] = frozenset({"upstream_error", "connect_timeout", "fir
 
 
 class Record:
-    """`api` is None unless the answer is judged: a POST of JSON to a path that we know. Times are perf_counter's."""
+    """`api` is None unless the answer is judged: a POST to a path that we know. Times are perf_counter's."""
 
     def __init__(self, scope: dict[str, Any], base: Base) -> None:
         self.started_ns = time.time_ns()
@@ -29,7 +29,7 @@ class Record:
         self.path: str = scope["raw_path"].decode("ascii", "replace")
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.base = base
-        self.api = api_of_path(self.path) if self.method == "POST" and self._sends_json() else None
+        self.api = api_of_path(self.path) if self.method == "POST" and not self._sends_parts() else None
         self.provider = provider_of(self.api, base.host) if self.api else None
         self.tag = headers.tag(self.headers)
         self.ask = Ask()
@@ -97,6 +97,6 @@ class Record:
             verdict=judged.verdict if judged else None,
         )
 
-    def _sends_json(self) -> bool:
-        content_type = headers.get(self.headers, b"content-type")
-        return content_type is None or b"json" in content_type.lower()
+    def _sends_parts(self) -> bool:
+        """Files in a form. Any other content type says little: curl's `-d` calls JSON a form as well."""
+        return (headers.get(self.headers, b"content-type") or b"").lower().startswith(b"multipart/")

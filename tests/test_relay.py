@@ -462,6 +462,20 @@ def test_w54_the_limit_for_request_bodies() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    "line", ["X-Any: 1", "Content-Type: application/x-www-form-urlencoded", "Content-Type: text/plain"]
+)
+def test_the_content_type_of_a_request_does_not_decide_what_is_judged(line: str) -> None:
+    async def run() -> None:
+        async with upstream(whole(completion("I can't help with that."))) as up, proxy(up.url) as px:
+            body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Sing."}]}).encode()
+            answer = await call(px, request("POST", "/v1/chat/completions", body, line))
+            assert answer.get("x-refusal-verdict") == "hard_refusal"
+            assert px.ended[0].ask.prompt == "Sing."
+
+    asyncio.run(run())
+
+
 def test_w55_multipart_goes_up_unread() -> None:
     async def run() -> None:
         part = b"--b'()+_,-./:=?\r\n\r\n" + random.Random(2).randbytes(400_000) + b"\x00\xff\r\n--"

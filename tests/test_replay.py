@@ -131,6 +131,42 @@ def test_the_model_narrows_where_a_trace_has_it_and_answers_cycle_in_file_order(
     with_replay([FIG, PLUM, PEAR], talk)
 
 
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"promptFeedback": {"blockReason": "SAFETY"}},
+        {"candidates": [{"finishReason": "RECITATION", "content": {"parts": [{"text": "It was"}]}}]},
+        {"type": "message", "role": "assistant", "content": [], "stop_reason": "refusal"},
+    ],
+)
+def test_blocks_of_other_providers_end_as_openai_ends_them(response: dict[str, Any]) -> None:
+    async def talk(client: httpx.AsyncClient) -> None:
+        body = (await client.post("/v1/chat/completions", json=chat("Go on"))).json()
+        assert body["choices"][0]["finish_reason"] == "content_filter"
+        stream = (await client.post("/v1/chat/completions", json=chat("Go on", stream=True))).content
+        assert chunks_of(stream)[-1]["choices"][0]["finish_reason"] == "content_filter"
+
+    with_replay([{"request": asking("Go on"), "response": response}], talk)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ({"code": "content_filter", "message": "Filtered.", "status": 400}, 400),
+        ({"code": "content_filter", "message": "Filtered."}, 400),
+        ({"code": 503, "message": "Overloaded."}, 503),
+        ({"code": "rate_limit_exceeded", "message": "Slow down."}, 429),
+        ({"code": "boom", "message": "Broken."}, 500),
+    ],
+)
+def test_an_error_recorded_without_its_status_gets_the_likely_one(error: dict[str, Any], status: int) -> None:
+    async def talk(client: httpx.AsyncClient) -> None:
+        answer = await client.post("/v1/chat/completions", json=chat("Go on"))
+        assert (answer.status_code, answer.json()) == (status, {"error": error})
+
+    with_replay([{"request": asking("Go on"), "response": {"error": error}}], talk)
+
+
 def test_the_last_user_text_is_what_is_matched() -> None:
     async def talk(client: httpx.AsyncClient) -> None:
         messages = [
