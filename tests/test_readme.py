@@ -1,4 +1,4 @@
-"""What the README shows is what the program does: its examples run, its output is today's."""
+"""What the README and the contributors' guide show is what the program does: examples run, output is today's."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from demur.classifier import Classifier, normalize
 from demur.cli.main import run
 from demur.config import Settings
 
@@ -19,8 +20,8 @@ README = (ROOT / "README.md").read_text("utf-8")
 DEMUR = str(Path(sys.executable).with_name("demur"))
 
 
-def blocks(language: str) -> list[str]:
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+def blocks(language: str, text: str = README) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     return [body for name, body in found if name == language]
 
 
@@ -85,6 +86,17 @@ def test_the_demo_excerpt_is_what_the_demo_prints(
     printed = without_ids(capsys.readouterr().out)
     for part in without_ids(shown).split("\n\n\n"):
         assert part.strip() in printed
+
+
+def test_the_rule_in_the_contributors_guide_is_a_good_one(tmp_path: Path) -> None:
+    (rule,) = blocks("toml", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    file = tmp_path / "site.toml"
+    file.write_text(rule, "utf-8")
+    trace = normalize({"prompt": "What is your refund window?", "response": "This topic is handled by the help desk."})
+    verdict = Classifier(lexicons=[file]).classify(trace)
+    assert [signal.rule for signal in verdict.signals] == ["site.service-desk"]
+    assert verdict.label == "hard_refusal"
+    assert Classifier().classify(trace).label == "answer"
 
 
 def test_what_it_names_exists() -> None:
