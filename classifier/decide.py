@@ -24,7 +24,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from demur.classifier.delivery import Gap, gaps, holds
 from demur.classifier.evidence import DECLINES, OBJECTIONS, RESERVE, Evidence, Finding
@@ -49,20 +49,20 @@ def weights() -> Mapping[str, Mapping[str, float]]:
     return tomllib.loads(files("demur.classifier").joinpath("weights.toml").read_text("utf-8"))
 
 
-def from_facts(choice: Choice, text: str) -> Verdict | None:
-    """Rows 1 and 2: the verdict that needs no reading of `text`. None: read on."""
+def from_facts(choice: Choice, text: str, **known: Any) -> Verdict | None:
+    """Rows 1 and 2: the verdict that needs no reading of `text`. None: read on. `known`: fields of the verdict."""
     if choice.blocked_by or choice.refusal:
         field = "finish_reason" if choice.blocked_by else "refusal"
         why = f"the API says so: {choice.blocked_by or 'a refusal message in place of an answer'}"
         signal = Signal("content_filter", "hard_refusal", 1.0, f"fact.{field.replace('_', '-')}", why, field=field)
-        return Verdict("hard_refusal", "complete", 1.0, signals=(signal,), blocked_by=choice.blocked_by)
+        return Verdict("hard_refusal", "complete", 1.0, signals=(signal,), blocked_by=choice.blocked_by, **known)
     if not text or text.isspace():
-        return Verdict(None, "tool_call" if choice.tool_calls else "empty")
+        return Verdict(None, "tool_call" if choice.tool_calls else "empty", **known)
     return None
 
 
-def decide(evidence: Evidence, choice: Choice, min_confidence: float) -> Verdict:
-    """Rows 2 to 11. A flag less sure than `min_confidence` stays an answer.
+def decide(evidence: Evidence, choice: Choice, min_confidence: float, **known: Any) -> Verdict:
+    """Rows 2 to 11. A flag less sure than `min_confidence` stays an answer. `known`: fields of the verdict.
 
     The confidence is provisional: the logistic function of the weighed evidence, or the row's own number where that is
     higher; more evidence for the label never lowers it.
@@ -70,7 +70,7 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float) -> Verdict
     voice = evidence.voice
     status: Status = "incomplete" if choice.truncated else "complete"
     if voice.start >= voice.end:
-        return Verdict(None, "tool_call" if choice.tool_calls else "empty", reason="nothing but thinking")
+        return Verdict(None, "tool_call" if choice.tool_calls else "empty", reason="nothing but thinking", **known)
     label, sure, gap = _call(evidence, choice.truncated)
     signals = evidence.signals()
     if gap:
@@ -85,6 +85,7 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float) -> Verdict
         rationale=_rationale(evidence) if label == "hard_refusal" else None,
         signals=tuple(signals),
         language=evidence.language(),
+        **known,
     )
 
 

@@ -33,12 +33,17 @@ _SIDES = re.compile(
     r"\b(?:\d|two|three|four|five) (?:against|disadvantages|cons|drawbacks)\b"
 )
 _OTHER_SIDE = re.compile(r"\b(?:against|disadvantages?|cons|drawbacks?|downsides?|however|but)\b")
-_FIGURE = re.compile(
-    r"\bhow (?:many|much|old|tall|long|far|heavy|fast|high|deep|wide|big)\b"
-    r"|\bwhat (?:is|are|was) the (?:\w+ ){0,2}(?:dose|dosage|price|temperature|distance|length|height|weight|"
-    r"population|percentage|speed|year)\b"
-    r"|\bconvert \d|\bwhat is \d|\d ?[+x*/×÷-] ?\d|\bcalculate\b|\d ?(?:percent|%) of \d"
-)
+#: What asks for a number, each with the word that it can't do without.
+_FIGURE = {
+    "how ": re.compile(r"\bhow (?:many|much|old|tall|long|far|heavy|fast|high|deep|wide|big)\b"),
+    "what ": re.compile(
+        r"\bwhat (?:is|are|was|were) the (?:\w+ ){0,2}(?:dose|dosage|price|temperature|distance|length|height|weight|"
+        r"population|percentage|speed|year)\b|\bwhat is \d"
+    ),
+    "convert ": re.compile(r"\bconvert \d"),
+    "calculate": re.compile(r"\bcalculate\b"),
+    "": re.compile(r"\d ?(?:[+x*/×÷-] ?\d|(?:percent|%) of \d)"),
+}
 _WORDS_ASKED = re.compile(r"\b(\d{3,5})[ -]words?\b")
 _QUOTE = re.compile(r"[\"“«']([^\"”»\n]{20,1500})[\"”»']")
 _TRANSFORM = re.compile(r"\b(?:summari[sz]e|shorten|paraphrase|rephrase|rewrite|proofread|correct)\b")
@@ -66,7 +71,6 @@ _ELIDED = re.compile(
     r"|\brest of (?:the )?(?:code|file|implementation|table|list|months) (?:goes )?here"
 )
 _NUMBERED = re.compile(r"\b(?:day|step|week|month)\s?(\d{1,2})\b")
-_NUMBERING = ("day 1", "step 1", "week 1", "month 1", "day1", "step1", "week1", "month1")
 _WORD = re.compile(r"[a-z]{3,}")
 _STOP = frozenset(
     """the and for that this with was were are you your from who what which when where why how does did not but has have
@@ -76,7 +80,7 @@ _STOP = frozenset(
 
 
 class Wanted:
-    """What an ask wants to be handed, as far as it can be read; each wish is read when it matters, which few ever do."""
+    """What an ask wants to be handed, as far as it can be read. A wish is read when it matters, which few ever do."""
 
     def __init__(self, prompt: str, system: str) -> None:
         self._ask = prompt if len(prompt) <= 2 * _READ else f"{prompt[:_READ]}\n{prompt[-_READ:]}"
@@ -108,7 +112,7 @@ class Wanted:
     def passage(self) -> tuple[str, str]:
         """The context to answer from, and the question to it; empty when there is none."""
         match = _CONTEXT.search(self.prompt) if ":" in self.prompt else None
-        return match.group(1, 2) if match else ("", "")
+        return (match.group(1), match.group(2)) if match else ("", "")
 
     def count(self) -> int | None:
         """How many things are wanted."""
@@ -132,7 +136,8 @@ class Wanted:
 
     def figure(self) -> bool:
         """Whether a number is wanted."""
-        return len(self.prompt) < 400 and bool(_FIGURE.search(self.prompt))
+        ask = self.prompt
+        return len(ask) < 400 and any(word in ask and pattern.search(ask) for word, pattern in _FIGURE.items())
 
     def sketch(self) -> bool:
         """Whether a part or an outline is enough."""
@@ -183,10 +188,11 @@ def gaps(wanted: Wanted, answer: str, *, reserve: bool = True) -> Iterator[Gap]:
     if sides and len(answer) <= 120 * sides and not _OTHER_SIDE.search(head):
         why = "arguments on both sides were asked for, one side is missing"
         yield Gap("topic_narrowing", "delivery.one-side", why, 0.75, part=True)
-    count = wanted.count() if len(answer) <= 100 * 99 and any(first in low for first in _NUMBERING) else None
-    if count and len(answer) <= 100 * count:
-        given = {int(number) for number in _NUMBERED.findall(low)}
-        if given and max(given) < count:
+    if len(answer) <= 100 * 99:
+        # the shorter of the two is read first
+        count = wanted.count() if len(wanted.prompt) < len(answer) or _NUMBERED.search(low) else None
+        given = {int(number) for number in _NUMBERED.findall(low)} if count and len(answer) <= 100 * count else ()
+        if count and given and max(given) < count:
             why = f"{count} were asked for, {len(given)} are given"
             yield Gap("topic_narrowing", "delivery.too-few", why, 0.8, part=True)
 

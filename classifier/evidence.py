@@ -131,15 +131,14 @@ class Evidence:
         return "en" if sum(map(_COMMON.__contains__, words)) >= max(2, len(words) // 8) else None
 
     def signals(self) -> list[Signal]:
-        """What counts, as one signal per rule, heaviest first; of overlapping spans the longest."""
+        """What counts, as one signal per rule, heaviest first."""
         spans: dict[str, list[Span]] = {}
         rules: dict[str, Rule] = {}
         for finding in self.findings:
             if finding.why_not is None:
-                rules[finding.rule.id] = finding.rule
-                of_rule = spans.setdefault(finding.rule.id, [])
-                if not of_rule or finding.start >= of_rule[-1].end:  # findings come by place, the longest first
-                    of_rule.append(self.span(finding.start, finding.end))
+                rule = finding.rule
+                rules[rule.id] = rule
+                spans.setdefault(rule.id, []).append(self.span(finding.start, finding.end))
         ordered = sorted(rules.values(), key=lambda rule: -rule.weight)
         return [Signal(r.signal.name, r.signal.target, r.weight, r.id, r.why, tuple(spans[r.id])) for r in ordered]
 

@@ -12,7 +12,7 @@ There is no repetition, so matching stays linear whatever a model writes. Nothin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from demur.classifier.fold import fold
 
@@ -29,25 +29,12 @@ class GrammarError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """After the part before: `least` to `most` words, then one of `texts`. Texts in `open_ended` may go on.
-
-    `beginnings`: the texts by their first `size` characters, so that the few that can follow are found at once.
-    """
+    """After the part before: `least` to `most` words, then one of `texts`. Texts in `open_ended` may go on."""
 
     least: int
     most: int
     texts: tuple[str, ...]
     open_ended: frozenset[str]
-    size: int = field(init=False, compare=False)
-    beginnings: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        size = min(4, *map(len, self.texts))
-        beginnings: dict[str, tuple[str, ...]] = {}
-        for text in self.texts:
-            beginnings[text[:size]] = (*beginnings.get(text[:size], ()), text)
-        object.__setattr__(self, "size", size)
-        object.__setattr__(self, "beginnings", beginnings)
 
 
 @dataclass(frozen=True, slots=True)

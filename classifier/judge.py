@@ -60,8 +60,11 @@ class Classifier:
             session = self.session(trace.ask)
             session.feed(choice.text)
             sessions.append(session)
-            verdicts.append(replace(session.finish(choice), index=choice.index))
-        return replace(combine(verdicts, trace), rules_version=self.rules_version), sessions
+            verdicts.append(session.finish(choice))
+        verdict = combine(verdicts, trace)
+        if verdict.rules_version != self.rules_version:  # nothing was judged
+            verdict = replace(verdict, rules_version=self.rules_version)
+        return verdict, sessions
 
 
 @cache
@@ -93,5 +96,7 @@ def combine(verdicts: Sequence[Verdict], trace: Trace) -> Verdict:
         status: Any = trace.problem or "empty"
         return Verdict(None, status, reason=trace.why or None, model=model, id=trace.id or "")
     top = gravest(tuple(verdicts))
-    choices = tuple(replace(v, model=model) for v in verdicts) if len(verdicts) > 1 else ()
-    return replace(top, choices=choices, model=model, id=trace.id or "")
+    id = trace.id or ""
+    if len(verdicts) == 1:
+        return top if (top.model, top.id) == (model, id) else replace(top, model=model, id=id)
+    return replace(top, choices=tuple(replace(v, model=model) for v in verdicts), model=model, id=id)

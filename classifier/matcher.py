@@ -5,13 +5,13 @@ Knows phrases and places, not what they mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import ahocorasick
 
 from demur.classifier.fold import plain
-from demur.classifier.grammar import Step
+from demur.classifier.grammar import Pattern, Step
 from demur.classifier.lexicon import BEYOND_HEAD, Rule
 
 #: Characters from the start of the answer that are read closely. A model that declines does so early; own choice,
@@ -22,6 +22,9 @@ KEEP_BEYOND = 512
 #: Characters that are cleaned and scanned at once.
 BLOCK = 4096
 
+#: What ends a gap when a word ends with it; so does a longer word (characters).
+_STOPS = frozenset(".!?:;")
+_LONGEST_WORD = 40
 #: What stands before the space before a sentence, near enough; `signals` looks closely.
 _BREAKS = frozenset(".!?:;,-)\"' ")
 
@@ -43,16 +46,54 @@ class _Entry(NamedTuple):
     steps: tuple[Step, ...]
 
 
+#: Characters by which the phrases that may follow an anchor are looked up.
+_KEY = 3
+
+#: A pattern, its first step, and one of the phrases of that step.
+_Way = tuple[_Entry, Step, str]
+
+
+class _Patterns:
+    """Patterns that begin with the same anchor, ready to be followed all at once; shared by anchors that mean the same."""
+
+    __slots__ = ("complete", "long", "most", "open_only", "short")
+
+    def __init__(self, entries: tuple[_Entry, ...]) -> None:
+        self.complete = [entry for entry in entries if not entry.steps]
+        self.open_only = all(entry.opens for entry in entries)
+        self.most = max((entry.steps[0].most for entry in entries if entry.steps), default=-1)
+        self.long: dict[str, list[_Way]] = {}  # what may follow, by its first `_KEY` characters
+        self.short: list[_Way] = []  # what may follow and is shorter
+        for entry in entries:
+            for step in entry.steps[:1]:
+                for text in step.texts:
+                    ways = self.long.setdefault(text[:_KEY], []) if len(text) >= _KEY else self.short
+                    ways.append((entry, step, text))
+
+
+class _Sharing:
+    """Makes `_Patterns`, the same for the same entries."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, ...], _Patterns] = {}
+
+    def __call__(self, entries: Sequence[_Entry]) -> _Patterns:
+        key = tuple(map(id, entries))
+        if key not in self._made:
+            self._made[key] = _Patterns(tuple(entries))
+        return self._made[key]
+
+
 class _Anchor:
-    """A text that the automaton finds, and the patterns that begin with it."""
+    """A text that the automaton finds, with the patterns that begin with it."""
 
     __slots__ = ("everywhere", "far", "length", "phrases", "unless")
 
     def __init__(self, length: int) -> None:
         self.length = length
-        self.phrases: list[_Entry] = []
-        self.everywhere: list[_Entry] = []  # those of `phrases` whose rule may stand beyond the opening
-        self.unless: dict[int, list[_Entry]] = {}  # by rule
+        self.phrases: _Patterns | None = None
+        self.everywhere: _Patterns | None = None  # those whose rule may stand beyond the opening
+        self.unless: dict[int, _Patterns] = {}  # those that void a rule, by rule
         self.far = False  # whether to keep it beyond the head
 
 
@@ -60,31 +101,38 @@ class Matcher:
     """The compiled rules. Immutable after building; shared by every session."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self.automaton = ahocorasick.Automaton()
+        phrases: dict[str, list[_Entry]] = {}
+        unless: dict[str, dict[int, list[_Entry]]] = {}
         for number, rule in enumerate(rules):
             for pattern in rule.phrases:
-                for text in pattern.anchors:
-                    entry = _Entry(number, text in pattern.open_ended, rule.where == "start", pattern.steps)
-                    anchor = self._anchor(text, rule)
-                    anchor.phrases.append(entry)
-                    if rule.where in BEYOND_HEAD:
-                        anchor.everywhere.append(entry)
+                for text, entry in _entries(number, pattern, rule.where == "start"):
+                    phrases.setdefault(text, []).append(entry)
             for pattern in rule.unless:
-                for text in pattern.anchors:
-                    entry = _Entry(number, text in pattern.open_ended, False, pattern.steps)
-                    self._anchor(text, rule).unless.setdefault(number, []).append(entry)
-        self.automaton.make_automaton()
-
-    def _anchor(self, text: str, rule: Rule) -> _Anchor:
-        anchor: _Anchor | None = self.automaton.get(text, None)
-        if anchor is None:
+                for text, entry in _entries(number, pattern, False):
+                    unless.setdefault(text, {}).setdefault(number, []).append(entry)
+        far = {number for number, rule in enumerate(rules) if rule.where in BEYOND_HEAD}
+        patterns = _Sharing()
+        self.automaton = ahocorasick.Automaton()
+        for text in phrases.keys() | unless.keys():
             anchor = _Anchor(len(text))
+            if of_text := phrases.get(text):
+                anchor.phrases = patterns(of_text)
+                if everywhere := [entry for entry in of_text if entry.rule in far]:
+                    anchor.everywhere = patterns(everywhere)
+            for number, entries in unless.get(text, {}).items():
+                anchor.unless[number] = patterns(entries)
+            anchor.far = anchor.everywhere is not None or not far.isdisjoint(anchor.unless)
             self.automaton.add_word(text, anchor)
-        anchor.far = anchor.far or rule.where in BEYOND_HEAD
-        return anchor
+        self.automaton.make_automaton()
 
     def scan(self) -> Scan:
         return Scan(self)
+
+
+def _entries(rule: int, pattern: Pattern, opens: bool) -> Iterator[tuple[str, _Entry]]:
+    closed, opened = (_Entry(rule, open_ended, opens, pattern.steps) for open_ended in (False, True))
+    for text in pattern.anchors:
+        yield text, opened if text in pattern.open_ended else closed
 
 
 class Scan:
@@ -96,6 +144,7 @@ class Scan:
         self.length = 0
         self.blocks: list[tuple[int, int]] = [(0, 0)]  # as `OffsetMap` wants them
         self._found: list[tuple[int, _Anchor]] = []  # with the place of the last character
+        self._unless: list[tuple[int, _Anchor]] | None = None  # those of `_found` that may void a rule
         self._beyond = 0
         self._iter: Any = None  # the automaton's own iterator; it carries its state from block to block
 
@@ -111,6 +160,7 @@ class Scan:
         self.blocks.append((self.length, self.blocks[-1][1] + len(text)))
         if not block:
             return
+        self._unless = None
         if self._iter is None:
             self._iter = self._matcher.automaton.iter(block)
         else:
@@ -135,17 +185,19 @@ class Scan:
             return out
         text, until = self._text(), self.length if until is None else until
         for last, anchor in self._found:
-            entries = anchor.everywhere if everywhere else anchor.phrases
+            patterns = anchor.everywhere if everywhere else anchor.phrases
             start = last + 1 - anchor.length
-            if entries and since <= start < until:
-                out += _closely(text, start, last + 1, entries)
+            if patterns and since <= start < until:
+                out += _closely(text, start, last + 1, patterns)
         out.sort(key=_place)
         return out
 
     def voids(self, rule: int) -> list[int]:
         """Where phrases begin that void a hit of `rule`."""
+        if self._unless is None:
+            self._unless = [found for found in self._found if found[1].unless]
         out: list[int] = []
-        for last, anchor in self._found:
+        for last, anchor in self._unless:
             if rule in anchor.unless:
                 start = last + 1 - anchor.length
                 if _closely(self._text(), start, last + 1, anchor.unless[rule]):
@@ -158,23 +210,47 @@ class Scan:
         return self._parts[0]
 
 
-def _closely(text: str, start: int, end: int, entries: list[_Entry]) -> list[Hit]:
-    """The hits among `entries`, whose anchor stands at `start` to `end`: word edges and the steps that follow."""
-    if start and _wordish(text[start - 1]) and _wordish(text[start]):
-        return []
-    hits = []
-    goes_on = end < len(text) and _goes_on(text, end) and _wordish(text[end - 1])
+def _closely(text: str, start: int, end: int, patterns: _Patterns) -> list[Hit]:
+    """The hits of `patterns`, whose anchor stands at `start` to `end`: word edges and the steps that follow."""
     within = start > 1 and text[start - 2] not in _BREAKS
-    for rule, open_ended, opens, steps in entries:
-        if (open_ended or not goes_on) and not (opens and within):
-            stop = _follow(text, end, steps) if steps else end
-            if stop >= 0:
-                hits.append(Hit(rule, start, stop))
+    if (within and patterns.open_only) or (start and _wordish(text[start - 1]) and _wordish(text[start])):
+        return []
+    goes_on = end < len(text) and _goes_on(text, end) and _wordish(text[end - 1])
+    hits = [
+        Hit(entry.rule, start, end)
+        for entry in patterns.complete
+        if (entry.open_ended or not goes_on) and not (entry.opens and within)
+    ]
+    at, long, short = end, patterns.long, patterns.short
+    done: list[_Entry] = []
+    for skipped in range(patterns.most + 1):
+        while text[at : at + 1] == " ":
+            at += 1
+        ways = long.get(text[at : at + _KEY])
+        if short:
+            ways = ways + short if ways else short
+        for entry, step, phrase in ways or ():
+            if (
+                text.startswith(phrase, at)
+                and step.least <= skipped <= step.most
+                and entry not in done
+                and (entry.open_ended or not goes_on)
+                and not (entry.opens and within)
+                and (phrase in step.open_ended or not _goes_on(text, at + len(phrase)))
+            ):
+                done.append(entry)
+                stop = _follow(text, at + len(phrase), entry.steps[1:])
+                if stop >= 0:
+                    hits.append(Hit(entry.rule, start, stop))
+        stop = text.find(" ", at, at + _LONGEST_WORD + 1)
+        if stop < 0 or text[stop - 1] in _STOPS:
+            break
+        at = stop
     return hits
 
 
-def _place(hit: Hit) -> tuple[int, int]:
-    return hit.start, -hit.end
+def _place(hit: Hit) -> tuple[int, int, int]:
+    return hit.start, -hit.end, hit.rule
 
 
 def _follow(text: str, at: int, steps: tuple[Step, ...]) -> int:
@@ -188,23 +264,19 @@ def _follow(text: str, at: int, steps: tuple[Step, ...]) -> int:
 
 def _step(text: str, at: int, step: Step) -> int:
     """Where one of the step's phrases ends, after `least` to `most` words of the same sentence; -1 if none does."""
-    skipped, least, most, size, beginnings = 0, step.least, step.most, step.size, step.beginnings
-    while True:
+    for skipped in range(step.most + 1):
         while text[at : at + 1] == " ":
             at += 1
-        if skipped >= least and text[at : at + size] in beginnings:
-            for phrase in beginnings[text[at : at + size]]:
-                if text.startswith(phrase, at):
-                    end = at + len(phrase)
-                    if phrase in step.open_ended or not _goes_on(text, end):
-                        return end
-        skipped += 1
-        if skipped > most:
-            return -1
-        stop = text.find(" ", at)
-        if stop < 0 or stop - at > 40 or text[stop - 1] in ".!?:;":
-            return -1
+        if skipped >= step.least and text.startswith(step.texts, at):
+            for phrase in step.texts:
+                end = at + len(phrase)
+                if text.startswith(phrase, at) and (phrase in step.open_ended or not _goes_on(text, end)):
+                    return end
+        stop = text.find(" ", at, at + _LONGEST_WORD + 1)
+        if stop < 0 or text[stop - 1] in _STOPS:
+            break
         at = stop
+    return -1
 
 
 def _wordish(char: str) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from demur.classifier.decide import decide, from_facts
 from demur.classifier.evidence import Evidence
 from demur.classifier.lexicon import Rule
@@ -44,10 +42,14 @@ class Session:
 
     def finish(self, choice: Choice) -> Verdict:
         """The verdict on the text fed and the structured facts of `choice` (whose own text is not read)."""
-        verdict = from_facts(choice, self._text())
-        if verdict is None:
-            verdict = decide(self.evidence(), choice, self._min)
-        return replace(verdict, rules_version=self._version, model=self._ask.model, inspected=choice.inspected)
+        known = {
+            "rules_version": self._version,
+            "model": self._ask.model,
+            "inspected": choice.inspected,
+            "index": choice.index,
+        }
+        verdict = from_facts(choice, self._text(), **known)
+        return verdict or decide(self.evidence(), choice, self._min, **known)
 
     def evidence(self, *, thorough: bool = False) -> Evidence:
         """What the rules find in the text fed so far; `thorough`: also where they can't count."""

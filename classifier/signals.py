@@ -31,9 +31,7 @@ _AVOIDING = frozenset({"not", "dont", "never", "without", "avoid", "instead", "s
 _PER_RULE = 4
 
 
-def gather(
-    ask: Ask, text: str, begin: int, scan: Scan, rules: Sequence[Rule], *, thorough: bool = False
-) -> Evidence:
+def gather(ask: Ask, text: str, begin: int, scan: Scan, rules: Sequence[Rule], *, thorough: bool = False) -> Evidence:
     """The findings for `text`, in order of place. `scan` has seen it from `begin` (where the answer starts) on.
 
     Rules of the opening are not looked for once it is over; `thorough` does, to tell that they stand too late.
@@ -55,7 +53,7 @@ class _Gathering:
         self._starts: list[int] = []  # of the sentences
         self._end = 0  # of the last sentence
         self._near_misses: dict[int, set[int]] = {}  # rule → sentences in which a phrase stands that voids it
-        self._kept: dict[int, int] = {}
+        self._kept: dict[int, tuple[int, int]] = {}  # rule → how many of its findings count, where the last one ends
 
     def add(self, hits: Sequence[Hit]) -> None:
         if not hits:
@@ -68,7 +66,8 @@ class _Gathering:
             self._end = evidence.sentences[-1][1] if evidence.sentences else 0
         for number, begins, ends in hits:
             start, end = places.span(begins, ends)
-            if start < evidence.voice.start or kept.get(number, 0) >= _PER_RULE:
+            count, until = kept.get(number, (0, evidence.voice.start))
+            if start < until or count >= _PER_RULE:
                 continue
             rule, at = self._rules[number], bisect_right(self._starts, start) - 1
             finding = Finding(rule, start, end, at if start < self._end else -1)
@@ -78,7 +77,8 @@ class _Gathering:
                 finding.why_not = "a near-miss phrase stands in the same sentence"
             else:
                 finding.why_not = _why_not(finding, evidence)
-                kept[number] = kept.get(number, 0) + (finding.why_not is None)
+                if finding.why_not is None:
+                    kept[number] = count + 1, end
             evidence.add(finding)
 
     def over(self, place: int) -> bool:
@@ -137,6 +137,9 @@ def _echoes(finding: Finding, evidence: Evidence) -> bool:
         return False
     asked = evidence.wanted.asked
     start, end = evidence.sentences[finding.sentence]
-    sentence = evidence.text[start:end].strip(" \n.!\"'“”*").lower().replace("'", "").replace("’", "")
+    sentence = evidence.text[start:end].strip(" \n.!\"'“”*")
+    if not _ECHO <= len(sentence) <= len(asked) + _ECHO:  # some apostrophes are left out of what was asked
+        return False
+    sentence = sentence.lower().replace("'", "").replace("’", "")
     at = asked.find(sentence) if len(sentence) >= _ECHO else -1
     return at >= 0 and _AVOIDING.isdisjoint(asked[max(0, at - 40) : at].split())

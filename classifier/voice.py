@@ -20,6 +20,7 @@ _COMMENT = ("#", "//", "/*", "*", "--", "<!--", "%", ";", "'''", '"""')
 _CLOSING = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’", "„": "“", "{": "}", "(": ")"}
 #: How far back an opening quotation mark is looked for; longer quotations are block quotes or content of their own.
 _LOOK_BACK = 600
+_MARK = re.compile("[\"“«`'‘]")
 #: The end of a sentence or a clause, with up to three closing marks. Fixed widths only: linear on any text.
 _SENTENCE_END = re.compile(
     r"[.!?…;:\n。！？।؟](?:(?<=[\n。！？।؟])|[\"')\]*_”’»]{0,3}(?=\s))"  # one set first: the scan then skips fast
@@ -89,10 +90,12 @@ def sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
     out: list[tuple[int, int]] = []
     at = start
     for match in _SENTENCE_END.finditer(text, start, end):
-        least = _LIST_NUMBER if text[match.start()] == "." else 2
-        if match.end() - at >= least and not text[at : match.end()].isspace():
-            out.append((at, match.end()))
-            at = match.end()
+        stop = match.end()
+        if stop - at < _LIST_NUMBER and (stop - at < 2 or text[match.start()] == "."):
+            continue
+        if not (text[at].isspace() and text[at:stop].isspace()):
+            out.append((at, stop))
+            at = stop
     if end - at > 1 and not text[at:end].isspace():
         out.append((at, end))
     return out
@@ -141,6 +144,8 @@ def _remark(text: str, at: int) -> bool:
 
 def _quoted(text: str, since: int, start: int) -> str | None:
     before = text[since:start]
+    if not _MARK.search(before):
+        return None
     if before.count('"') % 2 or before.rfind("“") > before.rfind("”") or before.rfind("«") > before.rfind("»"):
         return "inside a quotation"
     if before.count("`") % 2:
