@@ -42,26 +42,27 @@ class Event(NamedTuple):
 class SSEReader:
     """Feed it the bytes of one stream in any pieces; it returns the events they complete.
 
-    `truncated`: an event was larger than `max_event_bytes`. It comes out without its data, the next ones whole.
+    `offset`: bytes fed so far. `truncated`: an event was larger than `max_event_bytes`; it comes out without its data,
+    the next ones whole.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.max_event_bytes = max_event_bytes
+        self.offset = 0
         self.truncated = False
         self._held = bytearray()  # the unfinished event; only its last two bytes once it is over the cap
         self._start = 0  # absolute offset of the unfinished event
-        self._offset = 0  # absolute offset of the next byte to come
         self._has_cr = False  # LF-only streams, nearly all, are searched with find()
 
     @property
     def pending(self) -> int:
         """Bytes of the unfinished event so far; 0 means that the next byte starts an event."""
-        return self._offset - self._start if self._held else 0
+        return self.offset - self._start if self._held else 0
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that end in `chunk`, in order."""
-        held, offset, size = self._held, self._offset, len(chunk)
-        self._offset = offset + size
+        held, offset, size = self._held, self.offset, len(chunk)
+        self.offset = offset + size
         cr = chunk.find(b"\r")
         if cr >= 0:
             self._has_cr = True
@@ -83,15 +84,15 @@ class SSEReader:
     def close(self) -> list[Event]:
         """The stream has ended; what is left counts as an event, although its blank line is missing."""
         block = bytes(self._held).rstrip(b"\r\n")
-        stop = self._offset - len(self._held) + len(block)
+        stop = self.offset - len(self._held) + len(block)
         self._held.clear()
-        event = self._event(block, self._start, stop, self._offset) if block else None
+        event = self._event(block, self._start, stop, self.offset) if block else None
         return [event] if event else []
 
     def _split(self, data: bytes | bytearray, scan: int, *, fresh: bool) -> list[Event]:
         """Cut `data` into events, hold the rest. No event ends before index `scan`; `fresh`: nothing was held."""
         events: list[Event] = []
-        base = self._offset - len(data)  # absolute offset of data[0]
+        base = self.offset - len(data)  # absolute offset of data[0]
         pos, start = 0, self._start
         if fresh or not base:
             if not base and len(data) < len(BOM) and BOM.startswith(data):
@@ -110,7 +111,7 @@ class SSEReader:
             pos = self._after_gap(data, end) if end < size and data[end] in b"\r\n" else end
             start = base + pos
         self._start = start
-        if self._offset - start > self.max_event_bytes + 2:  # 2: its last line end may have come already
+        if self.offset - start > self.max_event_bytes + 2:  # 2: its last line end may have come already
             self.truncated = True
             pos = max(pos, size - 2)
         if data is self._held:

@@ -9,14 +9,15 @@ from demur.classifier.answer import INSPECT_CHARS, StreamAnswer
 from demur.classifier.judge import Classifier, combine, default_classifier
 from demur.classifier.session import Session
 from demur.classifier.sse import Event
-from demur.classifier.trace import Ask, Choice
+from demur.classifier.trace import Ask, Choice, Trace
 from demur.classifier.verdict import Verdict
 
 
 class StreamJudge:
     """Feed it the events of one response stream; ask for the verdict of a finished choice, in the end for the whole.
 
-    Arguments as for `StreamAnswer`; `classifier` None: our own rules. `answer` tells what was read.
+    Arguments as for `StreamAnswer`; `classifier` None: our own rules. `answer` tells what was read, `trace` is what
+    `finish` judged.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class StreamJudge:
         inspect_chars: int = INSPECT_CHARS,
     ) -> None:
         self.answer = StreamAnswer(ask, api, status=status, inspect_chars=inspect_chars)
+        self.trace: Trace | None = None
         self._classifier = classifier or default_classifier()
         self._sessions: dict[int, Session] = {}
         self._judged: dict[int, tuple[Choice, Verdict]] = {}
@@ -48,12 +50,12 @@ class StreamJudge:
         """The verdict of a choice that finished (on what arrived of it, if it has not)."""
         trace = self.answer.trace()
         choice = next((c for c in trace.choices if c.index == index), Choice(index))
-        return replace(self._judge(choice), model=trace.model)
+        return self._judge(choice, trace.model)
 
     def finish(self, *, cut: bool = False) -> Verdict:
         """The verdict on the whole response, equal to the one on the saved stream. `cut`: its end was abnormal."""
-        trace = self.answer.trace(cut=cut)
-        verdict = combine([self._judge(choice) for choice in trace.choices], trace)
+        self.trace = trace = self.answer.trace(cut=cut)
+        verdict = combine([self._judge(choice, trace.model) for choice in trace.choices], trace)
         return replace(verdict, rules_version=self._classifier.rules_version)
 
     def _hear(self, deltas: Sequence[tuple[int, str]]) -> None:
@@ -63,11 +65,11 @@ class StreamJudge:
                 session = self._sessions[index] = self._classifier.session(self.answer.ask)
             session.feed(text)
 
-    def _judge(self, choice: Choice) -> Verdict:
+    def _judge(self, choice: Choice, model: str | None) -> Verdict:
         known = self._judged.get(choice.index)
         if known is not None and known[0] == choice:  # asked for at its finish reason, and again at the end
             return known[1]
         session = self._sessions.get(choice.index) or self._classifier.session(self.answer.ask)
-        verdict = replace(session.finish(choice), index=choice.index)
+        verdict = replace(session.finish(choice), index=choice.index, model=model)
         self._judged[choice.index] = choice, verdict
         return verdict

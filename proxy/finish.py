@@ -18,8 +18,9 @@ KEY = b"refusal_verdict"
 #: Bytes of an unfinished event beyond which it is passed on as it comes and gets no key.
 MAX_HELD = 64 * 1024
 
-# `finish_reason` followed by anything but null. Possessive, so that blanks are not given back.
-_FINISH = re.compile(rb'finish_reason"\s*+:\s*+(?!null\b)')
+#: A match unless `data`, whole events, certainly holds no finish reason: its key, followed by anything but null or "".
+may_finish = re.compile(rb'finish_reason"\s*+:\s*+(?!null\b|"")').search  # possessive: blanks are not given back
+
 _BLANK_LINES = (b"\n\n", b"\r\n\r\n")
 _NEWLINE = re.compile(rb"\r\n|\n|\r")
 
@@ -47,43 +48,41 @@ class FinishChunk:
         self._id = id
         self._several = several
         self._held = b""
-        self._passed = 0  # bytes of the stream passed on so far
         self._between = True  # between two events
         self._torn = -1  # offset of an event over the cap, part of which was passed on before its end
 
     def passes(self, chunk: bytes) -> bool:
         """Whether `chunk` is whole events without a finish reason: it may go on now, then `inspection.later` it."""
-        if not self._between or not chunk.endswith(_BLANK_LINES) or may_finish(chunk):
-            return False
-        self._passed += len(chunk)
-        return True
+        return self._between and chunk.endswith(_BLANK_LINES) and not may_finish(chunk)
 
     def feed(self, chunk: bytes) -> bytes:
         """Judges any other chunk and returns what goes on now."""
         finished = self._inspection.feed(chunk)
         data = self._held + chunk
-        pending = self._inspection.pending
+        offset, pending = self._inspection.offset, self._inspection.pending
         self._between = pending == 0
-        begin = self._passed + len(data) - pending  # of the event that is still arriving
+        begin = offset - pending  # of the event that is still arriving
         keep = min(pending, len(data))
         if begin == self._torn or keep > MAX_HELD:
             self._torn, keep = begin, 0
         whole = _after_comments(data, len(data) - keep)
         self._held = data[whole:]
-        return self._pass(data[:whole], finished)
+        return self._pass(data[:whole], offset - len(data), finished)
 
     def close(self) -> bytes:
         """The rest, once the stream has ended; its last event may lack the blank line."""
         held, self._held = self._held, b""
-        return self._pass(held, self._inspection.close())
+        finished = self._inspection.close()
+        return self._pass(held, self._inspection.offset - len(held), finished)
 
     def release(self) -> bytes:
         """The rest as it is, when the stream broke off."""
         held, self._held = self._held, b""
         return held
 
-    def _pass(self, data: bytes, finished: Finished) -> bytes:
-        base, out, position = self._passed, [], 0
+    def _pass(self, data: bytes, base: int, finished: Finished) -> bytes:
+        """`data`, which begins at offset `base`, with the keys of the choices that finished."""
+        out, position = [], 0
         for event, indexes in finished:
             if event.start == self._torn:
                 continue
@@ -96,13 +95,7 @@ class FinishChunk:
             several = self._several or len(indexes) > 1 or 0 not in indexes
             out += [data[position:start], splice(data[start:end], verdicts, per_choice=several)]
             position = end
-        self._passed += len(data)
         return b"".join([*out, data[position:]])
-
-
-def may_finish(data: bytes) -> bool:
-    """Whether `data`, whole events, may hold a finish reason. False is certain."""
-    return _FINISH.search(data) is not None
 
 
 def asks_for_several(body: bytes) -> bool:

@@ -74,11 +74,17 @@ class StreamInspection:
         self._reader = SSEReader()
         self._decoder: Decoder | None = None
         self._waiting = bytearray()  # many small objects kept alive cost more than their copy
+        self._enough = 0  # bytes that may wait; none before the first event, for its time
         try:
             self._judge = StreamJudge(ask, api, status=status, classifier=classifier, inspect_chars=inspect_chars)
             self._decoder = Decoder(coding) if coding else None
         except Exception as exc:
             self._failure = _failed(exc, ask)
+
+    @property
+    def offset(self) -> int:
+        """Bytes read so far, decoded; meaningless when the inspection has failed."""
+        return self._reader.offset
 
     @property
     def pending(self) -> int:
@@ -95,7 +101,7 @@ class StreamInspection:
         """Takes a piece to be judged, now or with those that follow."""
         waiting = self._waiting
         waiting += chunk
-        if len(waiting) > PIECE or self.first_event is None:
+        if len(waiting) > self._enough:
             self.feed(b"")
 
     def feed(self, chunk: bytes) -> Finished:
@@ -108,7 +114,7 @@ class StreamInspection:
             try:
                 events = self._reader.feed(self._decoder.feed(data) if self._decoder else data)
                 if events and self.first_event is None:
-                    self.first_event = begun
+                    self.first_event, self._enough = begun, PIECE
                 finished = self._judge.feed_all(events)
             except Exception as exc:
                 self._failure = _failed(exc, self._ask)
@@ -143,7 +149,7 @@ class StreamInspection:
         begun = perf_counter()
         if self._failure is None:
             try:
-                judged = Judged(self._judge.finish(cut=cut), self._judge.answer.trace(cut=cut))
+                judged = Judged(self._judge.finish(cut=cut), self._judge.trace)
             except Exception as exc:
                 self._failure = _failed(exc, self._ask)
         return replace(self._failure or judged, seconds=self._seconds + perf_counter() - begun)
