@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from demur.classifier.delivery import Wanted
@@ -45,7 +44,7 @@ class Finding:
 class Evidence:
     """What was found in one text.
 
-    `sentences` are the places of the head's sentences, `marked` the signals that fired in each, `turned` those with a
+    `sentences` are the places of the head's sentences (those after the last hit in one piece), `marked` the signals that fired in each, `turned` those with a
     firm turn to the matter, `counted` the findings that count, by signal. `frank`: the model opens by declining, so
     the text is its own even where one was ordered. Without any hit the sentences stay unread.
     """
@@ -100,9 +99,9 @@ class Evidence:
         """Characters of the answer in sentences without reserve."""
         return self.voice.end - self.voice.start - self.reserve()
 
-    def unmarked_before(self, sentence: int, parts: Sequence[tuple[int, int]] | None = None) -> int:
-        """Characters of the sentences before `sentence` that no rule marks; `parts`: in place of `sentences`."""
-        parts = parts or self.sentences  # they follow on each other without a space between
+    def unmarked_before(self, sentence: int) -> int:
+        """Characters of the sentences before `sentence` that no rule marks."""
+        parts = self.sentences
         return parts[sentence][0] - parts[0][0] - sum(parts[i][1] - parts[i][0] for i in self.marked if i < sentence)
 
     def turns(self) -> list[Finding]:

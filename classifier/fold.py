@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 #: Emphasis marks and characters without width: they stand inside words and sentences, and say nothing.
 _DROPPED = "*_\u200b\u200c\u200d\u2060\ufeff\u00ad"
@@ -70,13 +70,14 @@ class OffsetMap:
     """From places in the cleaned text to the original, of which the first `begin` characters were left out.
 
     `blocks`: where each block begins that was cleaned by itself, in the cleaned text and in the original after
-    `begin`; last the lengths of both. Only blocks that are asked about and hold dropped characters are looked at.
+    `begin`; last the lengths of both. Only blocks that are asked about and hold dropped characters are looked at, as far
+    as needed.
     """
 
     def __init__(self, original: str, begin: int, blocks: Sequence[tuple[int, int]]) -> None:
         self._original, self._begin, self._blocks = original, begin, blocks
         self._same = blocks[-1][0] == blocks[-1][1]
-        self._dropped: dict[int, list[int]] = {}  # block → cleaned places (within it) before which one was dropped
+        self._dropped: dict[int, tuple[list[int], Iterator[re.Match[str]]]] = {}
 
     def original(self, place: int) -> int:
         if self._same:
@@ -87,9 +88,11 @@ class OffsetMap:
             return place - cleaned + since + self._begin
         since, until, within = since + self._begin, until + self._begin, place - cleaned
         if block not in self._dropped:
-            found = _DROPPED_RE.finditer(self._original, since, until)
-            self._dropped[block] = [match.start() - since - i for i, match in enumerate(found)]
-        return since + within + bisect_right(self._dropped[block], within)
+            self._dropped[block] = [], _DROPPED_RE.finditer(self._original, since, until)
+        dropped, found = self._dropped[block]  # cleaned places before which one was dropped, as far as was needed
+        while (not dropped or dropped[-1] <= within) and (match := next(found, None)):
+            dropped.append(match.start() - since - len(dropped))
+        return since + within + bisect_right(dropped, within)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """The original span of a non-empty cleaned span, end exclusive."""

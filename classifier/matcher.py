@@ -5,6 +5,7 @@ Knows phrases and places, not what they mean.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -54,7 +55,7 @@ _Way = tuple[_Entry, Step, str]
 
 
 class _Patterns:
-    """Patterns that begin with the same anchor, ready to be followed all at once; shared by anchors that mean the same."""
+    """Patterns that begin with one anchor, ready to be followed all at once; shared by anchors that mean the same."""
 
     __slots__ = ("complete", "long", "most", "open_only", "short")
 
@@ -69,6 +70,10 @@ class _Patterns:
                 for text in step.texts:
                     ways = self.long.setdefault(text[:_KEY], []) if len(text) >= _KEY else self.short
                     ways.append((entry, step, text))
+
+
+def _last(found: tuple[int, _Anchor]) -> int:
+    return found[0]
 
 
 class _Sharing:
@@ -124,6 +129,7 @@ class Matcher:
             anchor.far = anchor.everywhere is not None or not far.isdisjoint(anchor.unless)
             self.automaton.add_word(text, anchor)
         self.automaton.make_automaton()
+        self.longest = max(map(len, phrases), default=0)
 
     def scan(self) -> Scan:
         return Scan(self)
@@ -184,11 +190,15 @@ class Scan:
         if not self._found:
             return out
         text, until = self._text(), self.length if until is None else until
-        for last, anchor in self._found:
+        beyond = until + self._matcher.longest
+        for last, anchor in self._found[bisect_left(self._found, since, key=_last) :]:
             patterns = anchor.everywhere if everywhere else anchor.phrases
-            start = last + 1 - anchor.length
-            if patterns and since <= start < until:
-                out += _closely(text, start, last + 1, patterns)
+            if patterns:
+                start = last + 1 - anchor.length
+                if since <= start < until:
+                    out += _closely(text, start, last + 1, patterns)
+                elif last >= beyond:
+                    break
         out.sort(key=_place)
         return out
 

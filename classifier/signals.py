@@ -59,11 +59,7 @@ class _Gathering:
         if not hits:
             return
         evidence, places, kept = self._evidence, self._places, self._kept
-        if not evidence.sentences:
-            voice = evidence.voice
-            evidence.sentences = sentences(evidence.text, voice.start, min(voice.end, voice.start + HEAD))
-            self._starts = [start for start, _ in evidence.sentences]
-            self._end = evidence.sentences[-1][1] if evidence.sentences else 0
+        self._split(places.original(hits[-1].start))
         for number, begins, ends in hits:
             start, end = places.span(begins, ends)
             count, until = kept.get(number, (0, evidence.voice.start))
@@ -83,20 +79,25 @@ class _Gathering:
 
     def over(self, place: int) -> bool:
         """Whether rules of the opening can't count any more from `place` of the cleaned text on."""
-        evidence, until = self._evidence, self._places.original(place)
-        parts = evidence.sentences or sentences(evidence.text, evidence.voice.start, until)
-        at = bisect_right(parts, until, key=_start) - 1
-        return at > 1 and evidence.unmarked_before(at, parts) > OPENING_SUBSTANCE
+        place = self._places.original(place)
+        self._split(place)
+        at = bisect_right(self._starts, place) - 1
+        return at > 1 and self._evidence.unmarked_before(at) > OPENING_SUBSTANCE
+
+    def _split(self, until: int) -> None:
+        """Knows the sentences as far as the one that holds `until`."""
+        text, voice, parts = self._evidence.text, self._evidence.voice, self._evidence.sentences
+        since = parts.pop()[0] if parts else voice.start
+        parts += sentences(text, since, min(voice.end, voice.start + HEAD), until=until)
+        self._starts = [start for start, _ in parts]
+        self._end = parts[-1][1] if parts else 0
+        self._near_misses.clear()
 
     def _voided(self, rule: int) -> set[int]:
         if rule not in self._near_misses:
             places = map(self._places.original, self._scan.voids(rule))
             self._near_misses[rule] = {bisect_right(self._starts, place) - 1 for place in places}
         return self._near_misses[rule]
-
-
-def _start(part: tuple[int, int]) -> int:
-    return part[0]
 
 
 def _why_not(finding: Finding, evidence: Evidence) -> str | None:

@@ -85,8 +85,11 @@ def find_voice(text: str, start: int) -> Voice:
     return Voice(start, max(start, end), fences)
 
 
-def sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """The sentences and lines between `start` and `end`, as places in the text, blank ones left out."""
+def sentences(text: str, start: int, end: int, *, until: int | None = None) -> list[tuple[int, int]]:
+    """The sentences and lines between `start` and `end`, as places in the text; they follow on each other.
+
+    `until`: what comes after the sentence that holds this place stays one piece.
+    """
     out: list[tuple[int, int]] = []
     at = start
     for match in _SENTENCE_END.finditer(text, start, end):
@@ -96,6 +99,8 @@ def sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
         if not (text[at].isspace() and text[at:stop].isspace()):
             out.append((at, stop))
             at = stop
+            if until is not None and stop > until:
+                break
     if end - at > 1 and not text[at:end].isspace():
         out.append((at, end))
     return out
