@@ -18,6 +18,9 @@ from demur.classifier.fold import fold
 _READ = 3000
 #: Checks for a missing thing look at short answers only (characters): long ones hold it in ways not looked for here.
 _SHORT = 600
+#: A shorter ask (characters) that only points at something is vague. Own choice.
+_VAGUE = 40
+_POINTING = re.compile(r"\b(?:it|this|that|these|them|something)\b")
 _COUNTS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _NUMBER_WORDS = frozenset(_COUNTS) | frozenset(
     """thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty
@@ -133,6 +136,10 @@ class Wanted:
     def specified(self) -> bool:
         """Whether the ask brings figures or a text, so that nothing needs to be asked back."""
         return bool(self.source) or any(char in self.prompt for char in "0123456789")
+
+    def vague(self) -> bool:
+        """Whether so little is said that asking back is the right answer."""
+        return len(self.prompt) < _VAGUE and not self.specified() and bool(_POINTING.search(self.prompt))
 
     def figure(self) -> bool:
         """Whether a number is wanted."""

@@ -44,9 +44,9 @@ class Finding:
 class Evidence:
     """What was found in one text.
 
-    `sentences` are the places of the head's sentences (those after the last hit in one piece), `marked` the signals that fired in each, `turned` those with a
-    firm turn to the matter, `counted` the findings that count, by signal. `frank`: the model opens by declining, so
-    the text is its own even where one was ordered. Without any hit the sentences stay unread.
+    `sentences` are the places of the head's sentences (those after the last hit in one piece; without any hit none is
+    read), `marked` the signals that fired in each, `turned` those with a firm turn to the matter, `counted` the
+    findings that count, by signal. `frank`: the model opens by declining, so the text is its own even where one was ordered.
     """
 
     text: str

@@ -70,8 +70,8 @@ class OffsetMap:
     """From places in the cleaned text to the original, of which the first `begin` characters were left out.
 
     `blocks`: where each block begins that was cleaned by itself, in the cleaned text and in the original after
-    `begin`; last the lengths of both. Only blocks that are asked about and hold dropped characters are looked at, as far
-    as needed.
+    `begin`; last the lengths of both. Only blocks that are asked about and dropped characters are looked at, as far as
+    needed.
     """
 
     def __init__(self, original: str, begin: int, blocks: Sequence[tuple[int, int]]) -> None:

@@ -5,6 +5,7 @@ A finding is kept whether it counts or not, so that `explain` can show both. Not
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -26,6 +27,7 @@ UNMISTAKABLE = 0.9
 _SOME_MATTER = 20
 #: The shortest sentence that counts as taken from the ask, and words before it that ask for the opposite.
 _ECHO = 8
+_CLAUSE_END = re.compile("[,.;!?\n]")
 _AVOIDING = frozenset({"not", "dont", "never", "without", "avoid", "instead", "stop", "no"})
 #: Findings that count, kept per rule; more add nothing to a verdict.
 _PER_RULE = 4
@@ -143,4 +145,4 @@ def _echoes(finding: Finding, evidence: Evidence) -> bool:
         return False
     sentence = sentence.lower().replace("'", "").replace("’", "")
     at = asked.find(sentence) if len(sentence) >= _ECHO else -1
-    return at >= 0 and _AVOIDING.isdisjoint(asked[max(0, at - 40) : at].split())
+    return at >= 0 and _AVOIDING.isdisjoint(_CLAUSE_END.split(asked[max(0, at - 40) : at])[-1].split())
