@@ -46,7 +46,8 @@ class Evidence:
 
     `sentences` are the places of the head's sentences (those after the last hit in one piece; without any hit none is
     read), `marked` the signals that fired in each, `turned` those with a firm turn to the matter, `counted` the
-    findings that count, by signal. `frank`: the model opens by declining, so the text is its own even where one was ordered.
+    findings that count, by signal. `frank`: the model opens by declining, so it speaks for itself even where a text was
+    ordered.
     """
 
     text: str
