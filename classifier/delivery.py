@@ -88,11 +88,8 @@ class Wanted:
     def __init__(self, prompt: str, system: str) -> None:
         self._ask = prompt if len(prompt) <= 2 * _READ else f"{prompt[:_READ]}\n{prompt[-_READ:]}"
         self._system = system[:_READ]
-
-    @cached_property
-    def prompt(self) -> str:
+        self.prompt = self._ask.lower().replace("’", "'")
         """What is read of the ask, in lower case."""
-        return self._ask.lower().replace("’", "'")
 
     @cached_property
     def asked(self) -> str:

@@ -171,15 +171,13 @@ class Scan:
             self._iter = self._matcher.automaton.iter(block)
         else:
             self._iter.set(block, False)
-        if self.length <= HEAD:
-            self._found += self._iter
-            return
-        for found in self._iter:
-            if found[0] < HEAD:
-                self._found.append(found)
-            elif found[1].far and self._beyond < KEEP_BEYOND:
-                self._found.append(found)
-                self._beyond += 1
+        found = list(self._iter)
+        if self.length > HEAD:
+            near = bisect_left(found, HEAD, key=_last)
+            far = [one for one in found[near:] if one[1].far][: KEEP_BEYOND - self._beyond]
+            self._beyond += len(far)
+            found[near:] = far
+        self._found += found
 
     def hits(self, since: int = 0, until: int | None = None, *, everywhere: bool = False) -> list[Hit]:
         """The hits by place, the longest first, of which the first character stands at `since` to `until` (exclusive).
