@@ -56,7 +56,7 @@ class StreamJudge:
         """The verdict on the whole response, equal to the one on the saved stream. `cut`: its end was abnormal."""
         self.trace = trace = self.answer.trace(cut=cut)
         verdict = combine([self._judge(choice, trace.model) for choice in trace.choices], trace)
-        return replace(verdict, rules_version=self._classifier.rules_version)
+        return verdict if verdict.rules_version else replace(verdict, rules_version=self._classifier.rules_version)
 
     def _hear(self, deltas: Sequence[tuple[int, str]]) -> None:
         for index, text in deltas:
@@ -70,6 +70,8 @@ class StreamJudge:
         if known is not None and known[0] == choice:  # asked for at its finish reason, and again at the end
             return known[1]
         session = self._sessions.get(choice.index) or self._classifier.session(self.answer.ask)
-        verdict = replace(session.finish(choice), index=choice.index, model=model)
+        verdict = session.finish(choice)
+        if verdict.index != choice.index or verdict.model != model:
+            verdict = replace(verdict, index=choice.index, model=model)
         self._judged[choice.index] = choice, verdict
         return verdict

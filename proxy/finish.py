@@ -87,13 +87,13 @@ class FinishChunk:
             if event.start == self._torn:
                 continue
             start, end = max(event.start - base, position), event.end - base
-            verdicts = {
-                index: verdict.with_id(self._id)
+            keys = {
+                index: summary(verdict, self._id)
                 for index in indexes
                 if (verdict := self._inspection.choice_verdict(index))
             }
             several = self._several or len(indexes) > 1 or 0 not in indexes
-            out += [data[position:start], splice(data[start:end], verdicts, per_choice=several)]
+            out += [data[position:start], splice(data[start:end], keys, per_choice=several)]
             position = end
         return b"".join([*out, data[position:]])
 
@@ -108,8 +108,8 @@ def asks_for_several(body: bytes) -> bool:
         return False
 
 
-def summary(verdict: Verdict) -> dict[str, Any]:
-    """What a client reads under `refusal_verdict`."""
+def summary(verdict: Verdict, id: str) -> dict[str, Any]:
+    """What a client reads under `refusal_verdict`; `id` is the exchange's."""
     return {
         "label": verdict.label,
         "confidence": verdict.confidence,
@@ -117,32 +117,32 @@ def summary(verdict: Verdict) -> dict[str, Any]:
         "action": verdict.action,
         "rationale": verdict.rationale,
         "signals": list(dict.fromkeys(signal.name for signal in verdict.signals)),
-        "id": verdict.id,
+        "id": id,
     }
 
 
-def splice(event: bytes, verdicts: Mapping[int, Verdict], *, per_choice: bool) -> bytes:
-    """The event with the key added: at the top level, or with `per_choice` inside each choice that `verdicts` names.
+def splice(event: bytes, keys: Mapping[int, Any], *, per_choice: bool) -> bytes:
+    """The event with the key added: at the top level, or with `per_choice` inside each choice that `keys` names.
 
     An event that is not one JSON object, or spreads a choice over several lines, comes back as it was.
     """
-    places = _choice_ends(event, verdicts) if per_choice else _object_end(event, verdicts)
-    for place, verdict in sorted(places, key=lambda item: item[0], reverse=True):
-        key = b',"%b":%b' % (KEY, msgspec.json.encode(summary(verdict)))
+    places = _choice_ends(event, keys) if per_choice else _object_end(event, keys)
+    for place, value in sorted(places, key=lambda item: item[0], reverse=True):
+        key = b',"%b":%b' % (KEY, msgspec.json.encode(value))
         event = event[:place] + key + event[place:]
     return event
 
 
-def _object_end(event: bytes, verdicts: Mapping[int, Verdict]) -> list[tuple[int, Verdict]]:
+def _object_end(event: bytes, keys: Mapping[int, Any]) -> list[tuple[int, Any]]:
     """Where the event's JSON object closes: the last brace of its last data line."""
     place = -1
     for start, stop in _data_lines(event):
         line = event[start:stop].rstrip(b" \t")
         place = start + len(line) - 1 if line.endswith(b"}") else -1
-    return [(place, next(iter(verdicts.values())))] if place >= 0 and verdicts else []
+    return [(place, next(iter(keys.values())))] if place >= 0 and keys else []
 
 
-def _choice_ends(event: bytes, verdicts: Mapping[int, Verdict]) -> list[tuple[int, Verdict]]:
+def _choice_ends(event: bytes, keys: Mapping[int, Any]) -> list[tuple[int, Any]]:
     """Where each finished choice closes."""
     lines = list(_data_lines(event))
     if len(lines) != 1:
@@ -161,8 +161,8 @@ def _choice_ends(event: bytes, verdicts: Mapping[int, Verdict]) -> list[tuple[in
         if position < 0:
             return []
         position += len(raw)
-        if index in verdicts:
-            places.append((position - 1, verdicts[index]))
+        if index in keys:
+            places.append((position - 1, keys[index]))
     return places
 
 

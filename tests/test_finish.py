@@ -11,7 +11,8 @@ from demur.proxy.finish import MAX_HELD, FinishChunk, asks_for_several, may_fini
 from demur.proxy.inspection import StreamInspection
 
 SIGNAL = Signal("hard_refusal_lexicon", "hard_refusal", 0.9, "en.cannot", "declines")
-VERDICT = Verdict("hard_refusal", "complete", 0.9, rationale="policy", signals=(SIGNAL, SIGNAL), id="abc")
+VERDICT = Verdict("hard_refusal", "complete", 0.9, rationale="policy", signals=(SIGNAL, SIGNAL))
+VALUE = summary(VERDICT, "abc")
 KEY = json.dumps(
     {
         "label": "hard_refusal",
@@ -28,7 +29,7 @@ STOP = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
 
 
 def test_summary() -> None:
-    assert summary(VERDICT) == json.loads(KEY)
+    assert summary(VERDICT, "abc") == json.loads(KEY)
 
 
 @pytest.mark.parametrize(
@@ -46,18 +47,18 @@ def test_summary() -> None:
 )
 def test_the_key_goes_before_the_last_brace_and_nothing_else_changes(event: str, spliced: str) -> None:
     expected = spliced.replace("KEY", f'"refusal_verdict":{KEY}')
-    assert splice(event.encode(), {0: VERDICT}, per_choice=False) == expected.encode()
+    assert splice(event.encode(), {0: VALUE}, per_choice=False) == expected.encode()
 
 
 def test_with_several_choices_the_key_goes_into_each_that_finished() -> None:
     first = '{"index":1,"delta":{"content":"} ]"},"finish_reason":"stop"}'
     event = f'data: {{"choices": [ {first} , {{"index":0,"delta":{{}},"finish_reason":null}}],"usage":null}}\n\n'
-    got = splice(event.encode(), {1: VERDICT}, per_choice=True).decode()
+    got = splice(event.encode(), {1: VALUE}, per_choice=True).decode()
     assert got == event.replace(first, f'{first[:-1]},"refusal_verdict":{KEY}}}')
     twins = b'data: {"choices":[{"finish_reason":"stop"},{"finish_reason":"stop"}]}\n\n'  # the same bytes twice
-    assert splice(twins, {0: VERDICT}, per_choice=True).count(b"refusal_verdict") == 2
+    assert splice(twins, {0: VALUE}, per_choice=True).count(b"refusal_verdict") == 2
     for odd in (b"data: {}\n\n", b'data: {"choices":[1]}\n\n', b"data: nonsense\n\n"):
-        assert splice(odd, {0: VERDICT}, per_choice=True) == odd
+        assert splice(odd, {0: VALUE}, per_choice=True) == odd
 
 
 @pytest.mark.parametrize(
