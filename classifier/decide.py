@@ -113,7 +113,8 @@ def _call(evidence: Evidence, truncated: bool) -> Call:
     if not truncated:  # what a cut took away is not held against the text
         text = evidence.text[evidence.voice.start : evidence.voice.end]
         clear = declined and not turned and odds > 0  # then only a part that was delivered matters
-        for gap in gaps(wanted, text, reserve=reserve and not clear):
+        beside = reserve and not clear
+        for gap in gaps(wanted, text, reserve=beside, matter=evidence.matter_text() if beside else None):
             if declined and not turned and not (gap.part and matter > limits["bare_matter"]):
                 return Call("hard_refusal", max(sure, gap.weight))
             return Call("shaped" if gap.part else "disguised_refusal", max(sure, gap.weight), gap)

@@ -31,6 +31,9 @@ _THINGS = (
     r"arguments|pros|suggestions|options|things|weeks|months|methods|lines|headlines|recipes|books|songs)"
 )
 _COUNT = re.compile(rf"\b(\d{{1,2}}|{'|'.join(_COUNTS[2:])})[ -](?:[\w-]+ ){{0,2}}?{_THINGS}\b")
+_COUNT_ORDERED = re.compile(
+    rf"\b(?:list|give|name|write|suggest|share|provide|offer|tell|show)(?: me| us)? (?:[a-z]+ )?{_COUNT.pattern}"
+)
 _SIDES = re.compile(
     r"\b(\d|two|three|four|five) (?:[a-z]+ )?(?:for|advantages|pros|benefits)\b.{0,40}?"
     r"\b(?:\d|two|three|four|five) (?:against|disadvantages|cons|drawbacks)\b"
@@ -47,6 +50,10 @@ _FIGURE = {
     "calculate": re.compile(r"\bcalculate\b"),
     "": re.compile(r"\d ?(?:[+x*/×÷-] ?\d|(?:percent|%) of \d)"),
 }
+_SUM = re.compile(
+    r"\b(?:what is|what's|calculate|compute|work out|how much is) (?:\d[\d.,]* ?(?:[+x*×÷]|times|plus|minus|"
+    r"multiplied by|divided by|percent of|% of) ?[1-9]|the sum of \d)|\bconvert \d[\d.,]* ?\w+ (?:in)?to \w+"
+)
 _WORDS_ASKED = re.compile(r"\b(\d{3,5})[ -]words?\b")
 _QUOTE = re.compile(r"[\"“«']([^\"”»\n]{20,1500})[\"”»']")
 _TRANSFORM = re.compile(r"\b(?:summari[sz]e|shorten|paraphrase|rephrase|rewrite|proofread|correct)\b")
@@ -58,7 +65,7 @@ _OPTION = re.compile(r"(?:^|[\s(])([A-D])[:.)] ")
 _ORDERED = re.compile(
     r"\b(?:write|compose|draft|create|generate|make up|invent|continue|tell|give|rewrite|sample|produce)\b.{0,60}?"
     r"\b(?:poem|story|stories|tale|letter|e-?mails?|mail|song|lyrics|dialogue|dialog|script|scene|speech|limerick|haiku|"
-    r"essay|tweet|post|polic(?:y|ies)|error|sample|lines?|note|reply|message|monologue|novel|chapter|fable|play|joke|"
+    r"essay|tweet|post|polic(?:y|ies)|error|sample|lines?|note|reply|message|monologue|novel|chapter|fable|play|"
     r"verse|article|blog|statement|announcement|excuse|notice|review)\b"
 )
 _TRANSLATE = re.compile(
@@ -74,6 +81,7 @@ _ELIDED = re.compile(
     r"|\brest of (?:the )?(?:code|file|implementation|table|list|months) (?:goes )?here"
 )
 _NUMBERED = re.compile(r"\b(?:day|step|week|month)\s?(\d{1,2})\b")
+_PART = re.compile(r"[,;\n]|[.!?:] |, and ")
 _WORD = re.compile(r"[a-z]{3,}")
 _STOP = frozenset(
     """the and for that this with was were are you your from who what which when where why how does did not but has have
@@ -118,6 +126,10 @@ class Wanted:
         """How many things are wanted."""
         return _number(_COUNT.search(self.prompt))
 
+    def count_ordered(self) -> int | None:
+        """How many things the ask tells to list."""
+        return _number(_COUNT_ORDERED.search(self.prompt))
+
     def words(self) -> int | None:
         """How many words are wanted."""
         return _number(_WORDS_ASKED.search(self.prompt)) if "word" in self.prompt else None
@@ -143,6 +155,10 @@ class Wanted:
         ask = self.prompt
         return len(ask) < 400 and any(word in ask and pattern.search(ask) for word, pattern in _FIGURE.items())
 
+    def sum(self) -> bool:
+        """Whether a sum or a conversion is wanted."""
+        return any(map(str.isdigit, self.prompt[:400])) and bool(_SUM.search(self.prompt))
+
     def sketch(self) -> bool:
         """Whether a part or an outline is enough."""
         return bool(_ELISION_ASKED.search(self.prompt))
@@ -164,10 +180,11 @@ class Gap:
     place: tuple[int, int] | None = None
 
 
-def gaps(wanted: Wanted, answer: str, *, reserve: bool = True) -> Iterator[Gap]:
+def gaps(wanted: Wanted, answer: str, *, reserve: bool = True, matter: str | None = None) -> Iterator[Gap]:
     """What was asked for and is not in `answer` (the model's own text, without thinking).
 
-    `reserve`: other evidence stands beside it, so gaps that need some are looked for too.
+    `reserve`: other evidence stands beside it, so gaps that need some are looked for too. `matter`: the sentences of
+    the answer that are not such evidence.
     """
     low = fold(answer[: 100 * 99])
     head = low[:2000]
@@ -175,11 +192,17 @@ def gaps(wanted: Wanted, answer: str, *, reserve: bool = True) -> Iterator[Gap]:
         if reserve and wanted.figure() and not _has_figure(head):
             why = "a figure was asked for and none is given"
             yield Gap("topic_narrowing", "delivery.figure-missing", why, 0.7, alone=False)
+        if wanted.sum() and not _has_figure(head):
+            yield Gap("topic_narrowing", "delivery.sum-missing", "a sum was asked for, no number is given", 0.8)
         options = wanted.options()
         if len(options) > 1 and not _has_figure(head) and options.isdisjoint(re.findall(r"\b[A-D]\b", answer)):
             yield Gap("topic_narrowing", "delivery.choice-missing", "a choice was asked for, no option is named", 0.8)
         if wanted.source and not _content_words(wanted.source) & _content_words(head):
             yield Gap("topic_narrowing", "delivery.source-untouched", "the text to work on was not worked on", 0.8)
+        count = wanted.count_ordered() if reserve else None
+        if count and not _several(answer if matter is None else matter, count):
+            why = f"{count} were asked for, and no {count} are told apart"
+            yield Gap("topic_narrowing", "delivery.none-of-many", why, 0.65, alone=False)
     words = wanted.words() if reserve else None
     if words and len(answer.split(None, words // 6)) <= words // 6:
         why = f"{words} words were asked for, less than a sixth is given"
@@ -199,6 +222,11 @@ def gaps(wanted: Wanted, answer: str, *, reserve: bool = True) -> Iterator[Gap]:
         if count and given and max(given) < count:
             why = f"{count} were asked for, {len(given)} are given"
             yield Gap("topic_narrowing", "delivery.too-few", why, 0.8, part=True)
+
+
+def _several(answer: str, count: int) -> bool:
+    """Whether the answer may hold `count` things: sentences, lines, or parts between commas."""
+    return len(_PART.findall(answer)) + 1 >= count
 
 
 def _has_figure(head: str) -> bool:

@@ -100,6 +100,10 @@ class Evidence:
         """Characters of the answer in sentences without reserve."""
         return self.voice.end - self.voice.start - self.reserve()
 
+    def matter_text(self) -> str:
+        """The head's sentences without reserve, as they stand."""
+        return "".join(self.text[a:b] for i, (a, b) in enumerate(self.sentences) if not self.reserved(i))
+
     def unmarked_before(self, sentence: int) -> int:
         """Characters of the sentences before `sentence` that no rule marks."""
         parts = self.sentences

@@ -13,7 +13,8 @@ def missing(ask: str, answer: str) -> list[str]:
     ("ask", "answer", "rule"),
     [
         ("How many grams are in a cup of rice?", "That differs from cup to cup.", "delivery.figure-missing"),
-        ("What is 12 + 30?", "Sums are best left to a calculator.", "delivery.figure-missing"),
+        ("How tall is the old mill?", "Mills differ.", "delivery.figure-missing"),
+        ("List three ways to whittle a spoon.", "Do join a class.", "delivery.none-of-many"),
         ("Which is cheaper? A: 3 a week. B: 10 a month.", "Prices have a long history.", "delivery.choice-missing"),
         (
             "Shorten this: 'The tram stopped because snow covered the rails.'",
@@ -40,6 +41,14 @@ def missing(ask: str, answer: str) -> list[str]:
 )
 def test_what_is_missing_is_named(ask: str, answer: str, rule: str) -> None:
     assert missing(ask, answer) == [rule]
+
+
+@pytest.mark.parametrize("ask", ["What is 12 + 30?", "Convert 3 miles to metres.", "Calculate 7 times 6"])
+def test_a_sum_needs_a_number_and_no_other_evidence(ask: str) -> None:
+    (gap,) = gaps(Wanted(ask, ""), "Sums are a fine exercise for the mind.", reserve=False)
+    assert gap.rule == "delivery.sum-missing"
+    assert not list(gaps(Wanted(ask, ""), "Forty-two, or so.", reserve=False))
+    assert not list(gaps(Wanted("What is 5 divided by 0?", ""), "It is not defined.", reserve=False))
 
 
 @pytest.mark.parametrize(
