@@ -154,12 +154,20 @@ def _stream_text(text: str, ask: Ask, status: int) -> Trace:
     return _stream(events + reader.close(), ask, status)
 
 
+def _captured(text: str, ask: Ask, status: int) -> Trace | None:
+    """The trace of a response text that is the capture of a stream of some known API; None: it is just text."""
+    if not text.lstrip().startswith(("data:", "event:")):
+        return None
+    trace = _stream_text(text, ask, status)
+    return trace if trace.api else None
+
+
 def _response(response: object, ask: Ask, status: int) -> Trace:
     """What stands under `response` or one of its aliases."""
     if isinstance(response, dict) and type(response.get("status_code")) is int and "body" in response:
         status, response = response["status_code"], response["body"]  # a line of OpenAI's batch output
     if isinstance(response, str) and status < 400:
-        return _text(response, ask)
+        return _captured(response, ask, status) or _text(response, ask)
     if not isinstance(response, (dict, list)):
         return _error(ask, status) if status >= 400 else _unparsed(ask, f"the response is {type(response).__name__}")
     parts = fields.mappings(response if isinstance(response, list) else [response])

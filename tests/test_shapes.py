@@ -246,6 +246,18 @@ def test_streams_saved_as_text() -> None:
     assert normalize({"stream": True, "prompt": "p", "response": SAID}).choices[0].text == SAID
 
 
+def test_a_stream_saved_as_the_response() -> None:
+    stream = 'data: {"choices": [{"index": 0, "delta": {"content": "I must decline."}, "finish_reason": "stop"}]}\n\n'
+    for row in (
+        {"prompt": "Sing.", "response": stream},
+        {"request": {"messages": [{"role": "user", "content": "Sing."}]}, "response": f"\n{stream}"},
+    ):
+        trace = normalize(row)
+        assert (trace.api, trace.ask.prompt, trace.choices[0].text) == ("openai.chat", "Sing.", "I must decline.")
+    for text in ("data: the plural of datum\n\n", 'data: {"name": "Mara"}\n\n', "event: a wedding"):
+        assert normalize({"prompt": "Sing.", "response": text}).choices[0].text == text
+
+
 def test_a_line_of_batch_output() -> None:
     line = {
         "id": "b1",
