@@ -20,7 +20,7 @@ from demur.classifier.voice import find_voice, sentences
 #: Characters of sentences that no rule marks which may stand before a rule that belongs to the opening. Own choice.
 OPENING_SUBSTANCE = 240
 #: Characters within which the opening usually ends. Own choice; it decides how much is looked at, never the outcome.
-OPENING = 600
+OPENING = 400
 #: In a text that was ordered (story, mail, sample) only unmistakable refusals of the task count. Own choice.
 UNMISTAKABLE = 0.9
 #: Characters before a rule that may only stand after something was delivered. Own choice.
