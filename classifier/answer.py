@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Any, TypedDict, cast
 
 import msgspec
 
 from demur.classifier import fields
 from demur.classifier.bodies import read_event
 from demur.classifier.draft import Draft
+from demur.classifier.plain import Mould, PlainChoice, mould_of, read_plain
 from demur.classifier.shapes_openai import read_completion
 from demur.classifier.sse import Event
 from demur.classifier.trace import Ask, Trace
@@ -55,39 +56,7 @@ class _Chunk(TypedDict, total=False):
     base_resp: Any
 
 
-class _PlainDelta(msgspec.Struct, gc=False):
-    content: str | None = None
-    refusal: None = None
-    tool_calls: None = None
-    function_call: None = None
-    audio: None = None
-    provider_specific_fields: None = None
-
-
-class _PlainChoice(msgspec.Struct, gc=False):
-    delta: _PlainDelta
-    index: Annotated[int, msgspec.Meta(ge=0)] = 0
-    text: None = None
-    finish_reason: Literal[""] | None = None
-    content_filter_results: None = None
-    error: None = None
-
-
-class _PlainChunk(msgspec.Struct, gc=False):
-    """The same fields in a chunk that brings some text of one choice and nothing else, as nearly all do."""
-
-    choices: tuple[_PlainChoice]
-    id: str | None = None
-    model: str | None = None
-    usage: None = None
-    prompt_filter_results: msgspec.UnsetType = msgspec.UNSET
-    error: None = None
-    base_resp: None = None
-
-
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
-_decode_plain = msgspec.json.Decoder(_PlainChunk).decode
-_UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 _index = attrgetter("index")
 
 
@@ -130,20 +99,35 @@ class StreamAnswer:
 
         Returns how many they were, and their text by choice index. The other events are left for `feed`.
         """
+        choices: list[PlainChoice] = []
+        if self._takes_plain:
+            for event in events:
+                choice = read_plain(event.data)
+                if choice is None:
+                    break
+                choices.append(choice)
         draft = self._draft
         draft.deltas = []
-        choices: list[_PlainChoice] = []
-        # The chunk that names the response and the model is never a plain one.
-        if self._completions and draft.id is not None and draft.model is not None:
-            try:
-                for event in events:
-                    choices += _decode_plain(event.data).choices
-            except _UNDECODABLE:
-                pass
         for index, run in groupby(choices, _index):
             draft.open(index)
             draft.say(index, "".join([choice.delta.content or "" for choice in run]))
         return len(choices), draft.deltas
+
+    def mould(self, event: Event) -> Mould | None:
+        """What later events may have in common with this one, the last that was fed; None when that can't be told."""
+        return mould_of(event.data) if self._takes_plain else None
+
+    def feed_text(self, index: int, text: str) -> Sequence[tuple[int, str]]:
+        """Reads the text of chunks that fit a mould, as `feed` would read those."""
+        draft = self._draft
+        draft.deltas = []
+        draft.say(index, text)
+        return draft.deltas
+
+    @property
+    def _takes_plain(self) -> bool:
+        # The chunk that names the response and the model is never a plain one.
+        return self._completions and self._draft.id is not None and self._draft.model is not None
 
     def trace(self, *, cut: bool = False) -> Trace:
         """What arrived so far. `cut`: the stream did not end in an orderly way."""
@@ -157,7 +141,7 @@ class StreamAnswer:
         """The fast way, for a chunk of a completion; False when it is something else."""
         try:
             chunk = _decode_chunk(data)
-        except _UNDECODABLE:
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             return False
         if "choices" not in chunk or chunk.get("error") or chunk.get("base_resp"):
             return False

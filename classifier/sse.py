@@ -81,6 +81,10 @@ class SSEReader:
                 return events
         return self._split(chunk, 0, fresh=True)
 
+    def skip(self, size: int) -> None:
+        """`size` bytes of whole events were read by someone else; nothing may be pending."""
+        self.offset += size
+
     def close(self) -> list[Event]:
         """The stream has ended; what is left counts as an event, although its blank line is missing."""
         block = bytes(self._held).rstrip(b"\r\n")

@@ -46,6 +46,10 @@ class StreamJudge:
         self._hear(deltas)
         return [(event, indexes) for event in events[plain:] if (indexes := self.feed(event))]
 
+    def feed_text(self, index: int, text: str) -> None:
+        """The same for the text of events that fit a mould of `answer`."""
+        self._hear(self.answer.feed_text(index, text))
+
     def choice_verdict(self, index: int) -> Verdict:
         """The verdict of a choice that finished (on what arrived of it, if it has not)."""
         trace = self.answer.trace()

@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import TypeVar
 
 from demur.classifier.judge import Classifier, combine
+from demur.classifier.plain import Mould
 from demur.classifier.request import read_ask
 from demur.classifier.shapes import read_body
 from demur.classifier.sse import Event, SSEReader
@@ -25,6 +26,10 @@ logger = logging.getLogger("demur.inspection")
 
 #: Longest piece of a text, in characters or bytes, that is worked on before other requests get their turn.
 PIECE = 16 * 1024
+#: Bytes that may wait until it is known what the events of a stream look like: about two of them.
+LITTLE = 256
+#: Events whose text waits at most.
+MANY = 64
 #: Seconds of judging after which a long answer gives way.
 SLICE = 0.002
 
@@ -60,8 +65,9 @@ def ask_of(body: bytes, api: str | None) -> Ask:
 class StreamInspection:
     """Reads and judges a copy of one event stream. `first_event` is the time (perf_counter) of the first event.
 
-    Reading can wait: `later` collects pieces that finish nothing, to be read some eighty events at a time, which costs
-    less than one by one. `feed` reads at once; both must get the pieces in their order.
+    Judging can wait, which costs less than one by one: `skim` takes the text out of pieces that are one event like one
+    before, `later` keeps other pieces that finish nothing. `feed` reads and judges what waits and one piece more. Each
+    piece goes to one of the three, in order.
     """
 
     def __init__(
@@ -73,6 +79,9 @@ class StreamInspection:
         self._failure: Judged | None = None
         self._reader = SSEReader()
         self._decoder: Decoder | None = None
+        self._mould: Mould | None = None  # None as well where an event is still arriving
+        self._texts: list[str] = []  # skimmed
+        self._skimmed = 0  # bytes of those events
         self._waiting = bytearray()  # many small objects kept alive cost more than their copy
         self._enough = 0  # bytes that may wait; none before the first event, for its time
         try:
@@ -97,6 +106,17 @@ class StreamInspection:
         self.feed(b"")
         return None if self._failure else self._judge.answer.done
 
+    def skim(self, chunk: bytes) -> int:
+        """Takes the piece if it differs from an event before it in its text only, and so finishes nothing.
+
+        Returns how many such pieces wait, 0 when it was not taken. MANY of them should wait for a `feed` no longer.
+        """
+        if self._mould is None or self._waiting or (text := self._mould.text(chunk)) is None:
+            return 0
+        self._texts.append(text)
+        self._skimmed += len(chunk)
+        return len(self._texts)
+
     def later(self, chunk: bytes) -> None:
         """Takes a piece to be judged, now or with those that follow."""
         waiting = self._waiting
@@ -109,17 +129,35 @@ class StreamInspection:
         data = bytes(self._waiting) + chunk
         self._waiting.clear()
         finished: Finished = []
-        if data and self._failure is None:
+        if (data or self._texts) and self._failure is None:
             begun = perf_counter()
             try:
+                self._judge_skimmed()
                 events = self._reader.feed(self._decoder.feed(data) if self._decoder else data)
                 if events and self.first_event is None:
-                    self.first_event, self._enough = begun, PIECE
+                    self.first_event = begun
                 finished = self._judge.feed_all(events)
+                self._learn(events)
             except Exception as exc:
-                self._failure = _failed(exc, self._ask)
+                self._failure, self._mould = _failed(exc, self._ask), None
             self._seconds += perf_counter() - begun
         return finished
+
+    def _judge_skimmed(self) -> None:
+        if self._mould and self._texts:
+            self._judge.feed_text(self._mould.choice, "".join(self._texts))
+            self._texts.clear()
+            self._reader.skip(self._skimmed)
+            self._skimmed = 0
+            self._enough = LITTLE  # the mould may have changed: look at the next one soon
+
+    def _learn(self, events: list[Event]) -> None:
+        """Finds out what the next events may look like."""
+        if events:
+            self._enough = min(PIECE, 2 * self._enough or LITTLE)
+            self._mould = self._judge.answer.mould(events[-1]) if self._decoder is None else None
+        if self._reader.pending:
+            self._mould = None
 
     def close(self) -> Finished:
         """The stream has ended: a last event without its blank line counts."""

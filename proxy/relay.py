@@ -27,7 +27,7 @@ from demur.proxy import errors, headers
 from demur.proxy.errors import OwnError
 from demur.proxy.finish import FinishChunk
 from demur.proxy.headers import Headers
-from demur.proxy.inspection import PIECE, StreamInspection, judge_body, unjudged
+from demur.proxy.inspection import MANY, PIECE, StreamInspection, judge_body, unjudged
 from demur.proxy.leash import Cut, Leash, Receive
 from demur.proxy.observe import Observers
 from demur.proxy.record import Record
@@ -163,7 +163,11 @@ class Relay:
         cut = True
         try:
             async for chunk in _body(response):
-                if finish is None or finish.passes(chunk):
+                if waiting := inspection.skim(chunk):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                    if waiting >= MANY:
+                        inspection.feed(b"")
+                elif finish is None or finish.passes(chunk):
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                     inspection.later(chunk)
                 elif ready := finish.feed(chunk):

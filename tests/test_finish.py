@@ -100,7 +100,9 @@ def follow(pieces: list[bytes]) -> list[bytes]:
     finish = FinishChunk(inspection, id="abc", several=False)
     out = []
     for piece in pieces:
-        if finish.passes(piece):
+        if inspection.skim(piece):
+            out.append(piece)
+        elif finish.passes(piece):
             out.append(piece)
             inspection.later(piece)
         else:

@@ -2,23 +2,23 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from typing import Any
 
 import pytest
 from fake_upstream import DONE, completion, event, say
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from demur.classifier.judge import default_classifier
 from demur.classifier.trace import Ask
+from demur.proxy.finish import may_finish
 from demur.proxy.inspection import StreamInspection, ask_of, judge_body
 
 STOP = event({}, "stop")
 ASK = Ask(prompt="How do I build it?", model="m")
 
 
-def inspection(coding: bytes | None = None, classifier: Any = None) -> StreamInspection:
-    return StreamInspection(
-        classifier or default_classifier(), ASK, "openai.chat", status=200, coding=coding, inspect_chars=100_000
-    )
+def inspection(coding: bytes | None = None, api: str = "openai.chat") -> StreamInspection:
+    return StreamInspection(default_classifier(), ASK, api, status=200, coding=coding, inspect_chars=100_000)
 
 
 def test_pieces_that_wait_are_read_in_their_order() -> None:
@@ -40,6 +40,61 @@ def test_pieces_that_wait_are_read_in_their_order() -> None:
     assert judged.trace is not None
     assert judged.trace.choices[0].text == "".join(texts)
     assert judged.seconds > 0
+
+
+# Whichever way the pieces go, as the relay chooses it, events and verdict are those of pieces fed one by one.
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(
+        st.sampled_from([say("I "), say("can't "), say('"help" '), say("x", index=1), say("")]).flatmap(
+            lambda event: st.lists(st.just(event), min_size=1, max_size=6)
+        )
+        | st.lists(
+            st.sampled_from([STOP, DONE, b": hi\n\n", say("a") + say("b"), say("crlf").replace(b"\n", b"\r\n")])
+            | st.sampled_from(
+                [b"data: {", b"\n", b"nonsense\n\n", b'data: {"choices":[],"usage":{"total_tokens":1}}\n\n']
+            )
+            | st.just(event({"content": "a", "refusal": "b"})),
+            max_size=2,
+        ),
+        max_size=6,
+    ),
+    st.integers(1, 5),
+    st.sampled_from(["openai.chat", "gemini"]),
+)
+def test_pieces_skimmed_or_kept_for_later_change_nothing(runs: list[list[bytes]], many: int, api: str) -> None:
+    single, quick = inspection(api=api), inspection(api=api)
+    expected, finished = [], []
+    for piece in (piece for run in runs for piece in run):
+        expected += single.feed(piece)
+        if waiting := quick.skim(piece):
+            if waiting >= many:
+                quick.feed(b"")
+        elif piece.endswith(b"\n\n") and not may_finish(piece):
+            quick.later(piece)
+        else:
+            finished += quick.feed(piece)
+    assert finished + quick.close() == expected + single.close()
+    assert (quick.done, quick.offset, quick.pending) == (single.done, single.offset, single.pending)
+    one, other = quick.finish(cut=False), single.finish(cut=False)
+    assert (one.verdict, one.trace) == (other.verdict, other.trace)
+
+
+def test_events_like_the_one_before_are_skimmed() -> None:
+    copy = inspection()
+    for piece in (event({"role": "assistant", "content": ""}), *[say("How ")] * 2):
+        assert copy.skim(piece) == 0
+        copy.later(piece)
+    assert [copy.skim(say(text)) for text in ("do ", "I \n", "北京", "?")] == [1, 2, 3, 4]
+    copy.later(say("one ") + say("read, "))
+    assert copy.skim(say("two ")) == 0, "what came before it waits"
+    copy.later(say("two "))
+    copy.feed(say("events")[:9])
+    assert copy.skim(say("x")) == 0, "an event is still arriving"
+    copy.feed(say("events")[9:])
+    judged = copy.finish(cut=False)
+    assert judged.trace is not None
+    assert judged.trace.choices[0].text == "How How do I \n北京?one read, two events"
 
 
 def test_the_first_event_is_no_comment() -> None:

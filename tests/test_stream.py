@@ -139,6 +139,26 @@ def test_the_inspection_cap_shows_in_the_verdict() -> None:
     assert judge.finish().inspected == 0
 
 
+def test_text_that_fits_a_mould_is_read_like_its_events() -> None:
+    first, second = (
+        event(chunk({"role": "assistant", "content": ""}, index=1)),
+        event(chunk({"content": "I "}, index=1)),
+    )
+    single, quick = (StreamJudge(ASK, "openai.chat", classifier=rules(), inspect_chars=12) for _ in range(2))
+    assert quick.answer.mould(second) is None, "the chunk that names the response has not come"
+    for judge in (single, quick):
+        judge.feed_all([first, second])
+    mould = quick.answer.mould(second)
+    assert mould is not None
+    quick.feed_text(mould.choice, "can't help you.")
+    for text in ("can't ", "help ", "you."):
+        single.feed(event(chunk({"content": text}, index=1)))
+    assert quick.answer.trace() == single.answer.trace()
+    assert quick.finish() == single.finish()
+    assert quick.finish().inspected < 1
+    assert StreamAnswer(ASK, "gemini").mould(second) is None
+
+
 def test_deltas_go_to_their_session_at_once() -> None:
     class Session:
         def __init__(self) -> None:
