@@ -18,6 +18,10 @@ from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
 import httpx
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -80,7 +84,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
     def _open(self) -> aiohttp.ClientSession:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=self._ssl),
+            connector=_Connector(limit=0, ssl=self._ssl),
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=_NOT_ADDED,
             auto_decompress=False,
@@ -112,6 +116,25 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 proxy = f"http://{proxy}"
             self._proxies[origin] = URL(proxy) if proxy else None
         return self._proxies[origin]
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Reuses no connection on which anything came while it was idle: those bytes would answer the next request.
+
+    aiohttp asks `should_close` only when a connection comes back, and lets the old parser go on reading until the next
+    request brings its own. Without a parser, whatever comes is kept as a tail, of which `should_close` knows.
+    """
+
+    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        super()._release(key, protocol, should_close=should_close)
+        protocol._parser = None
+
+    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
+        while (connection := await super()._get(key, traces)) is not None:
+            if connection.protocol is None or not connection.protocol.should_close:
+                return connection
+            connection.close()
+        return None
 
 
 class _Body(httpx.AsyncByteStream):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -178,6 +179,51 @@ def test_a_post_is_never_repeated(make: Make) -> None:
         assert (len(up.requests), up.connections) == (2, 1)
 
     run(test, make, whole(b"{}"), then=[(FIN,)])
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        whole(b"stray"),
+        head(length=5),
+        b"HTTP/1.1 2",
+        b"\r\n",
+        whole(b"", "text/plain", "Connection: close", status="408 Request Timeout"),
+        FIN,
+    ],
+    ids=["answer", "head", "part of a head", "line end", "notice", "end"],
+)
+def test_a_connection_on_which_something_came_while_idle_is_not_used_again(stray: Any) -> None:
+    async def test(up: Upstream, transport: httpx.AsyncBaseTransport) -> None:
+        for expected in (b"one", b"two", b"two"):
+            response = await transport.handle_async_request(request(up.url))
+            assert (response.status_code, b"".join(await read(response))) == (200, expected)
+            await asyncio.sleep(0.12)
+        assert up.connections == 2
+
+    run(test, OURS, whole(b"one"), 0.05, stray, then=[(whole(b"two"),)])
+
+
+@pytest.mark.parametrize(
+    ("method", "first"),
+    [
+        ("GET", head(length=3) + b"one" + whole(b"stray")),
+        ("GET", b"HTTP/1.1 204 No Content\r\n\r\n" + whole(b"stray")),
+        ("GET", b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nstray"),
+        ("HEAD", whole(b"stray")),
+    ],
+    ids=["two answers", "two heads", "204 with a body", "HEAD with a body"],
+)
+@pytest.mark.parametrize("cut", [0, 20, -30, -1])
+def test_what_follows_an_answer_is_not_the_next_ones(method: str, first: bytes, cut: int) -> None:
+    async def test(up: Upstream, transport: httpx.AsyncBaseTransport) -> None:
+        with suppress(httpx.RemoteProtocolError):  # what comes at once with the head spoils it
+            await read(await transport.handle_async_request(request(up.url, method)))
+        await asyncio.sleep(0.1)
+        assert await read(await transport.handle_async_request(request(up.url))) == [b"two"]
+        assert up.connections == 2
+
+    run(test, OURS, first[:cut], 0.02, first[cut:], then=[(whole(b"two"),)])
 
 
 def test_limits() -> None:
