@@ -43,7 +43,7 @@ class _Chunk(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Chunk).decode
 _decode_string = msgspec.json.Decoder(str).decode
 _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
-_CONTENT = re.compile(rb'"content": ?(?=")')
+_CONTENT = re.compile(rb'"content": ?"')
 
 
 def read_plain(data: bytes) -> PlainChoice | None:
@@ -55,7 +55,7 @@ def read_plain(data: bytes) -> PlainChoice | None:
 
 
 class Mould(NamedTuple):
-    """The plain chunks of one choice, as bytes on the wire: `head`, the text as a JSON string, `tail`."""
+    """The plain chunks of one choice, on the wire: `head` up to the quote before the text, `tail` from the one after."""
 
     choice: int
     head: bytes
@@ -66,7 +66,7 @@ class Mould(NamedTuple):
         _, head, tail = self
         if chunk.startswith(head) and chunk.endswith(tail):
             try:
-                return _decode_string(chunk[len(head) : -len(tail)])
+                return _decode_string(chunk[len(head) - 1 : 1 - len(tail)])  # the text in its quotes
             except _UNDECODABLE:
                 pass
         return None
@@ -78,10 +78,10 @@ def mould_of(data: bytes) -> Mould | None:
     if key is None or b"\n" in data:
         return None
     head = data[: key.end()]
-    tail = data[data.find(b'"', key.end() + 1) + 1 :]
+    tail = data[data.find(b'"', key.end()) :]
     choice = None
     for probe in ("0", "1"):  # is this the text? Two, since one might be what stands elsewhere
-        choice = read_plain(b'%b"%b"%b' % (head, probe.encode(), tail))
+        choice = read_plain(head + probe.encode() + tail)
         if choice is None or choice.delta.content != probe:
             return None
     return Mould(choice.index, b"data: " + head, tail + b"\n\n") if choice else None

@@ -23,7 +23,7 @@ def test_a_chunk_like_the_one_before_gives_its_text(data: bytes, text: str) -> N
     mould = mould_of(data)
     assert mould is not None
     for spelt in (json.dumps(text), json.dumps(text, ensure_ascii=False)):
-        sent = mould.head + spelt.encode() + mould.tail
+        sent = mould.head + spelt.encode()[1:-1] + mould.tail
         assert mould.text(sent) == text
         choice = read_plain(sent[6:-2])
         assert choice is not None
@@ -41,11 +41,11 @@ def test_a_chunk_like_the_one_before_gives_its_text(data: bytes, text: str) -> N
     ),
     st.booleans(),
 )
-def test_whatever_fits_is_one_plain_event(inner: list[bytes], quoted: bool) -> None:
+def test_whatever_fits_is_one_plain_event(inner: list[bytes], bare: bool) -> None:
     mould = mould_of(DENSE)
     assert mould is not None
     middle = b"".join(inner)
-    sent = mould.head + (b'"%b"' % middle if quoted else middle) + mould.tail
+    sent = mould.head[: -1 if bare else None] + middle + mould.tail[bare:]
     text = mould.text(sent)
     if text is not None:
         assert SSEReader().feed(sent) == [Event(None, sent[6:-2], 0, len(sent))]
@@ -57,10 +57,13 @@ def test_whatever_fits_is_one_plain_event(inner: list[bytes], quoted: bool) -> N
 def test_what_does_not_fit() -> None:
     mould = mould_of(DENSE)
     assert mould is not None
-    whole = mould.head + b'"x"' + mould.tail
+    head, tail = mould.head, mould.tail
+    whole = head + b"x" + tail
     assert mould.text(whole) == "x"
-    for other in (b"", mould.head, mould.head + mould.tail, whole[:-1], whole + b"\n", b" " + whole, whole * 2):
+    for other in (b"", head, tail, head + tail[1:], whole[:-1], whole + b"\n", b" " + whole, whole * 2):
         assert mould.text(other) is None
+    assert mould.text(whole.replace(b"null", b"true")) is mould.text(whole.replace(b"data", b"meta")) is None
+    assert mould.text(head[:-1] + b'\n\n"x' + tail) is None, "blanks before a string are no part of it"
 
 
 @pytest.mark.parametrize(
