@@ -99,36 +99,43 @@ def is_short(reason: str | None) -> bool:
     return reason is not None and reason.lower() in SHORT
 
 
-def error_block(error: dict[str, Any]) -> str | None:
-    """The raw code of an error object that is a policy block (or the words of its message that tell), else None."""
-    for source in (error, _inner(error)):
-        for word in _words(source):
+def error_block(error: dict[str, Any]) -> tuple[str, str] | None:
+    """Of an error object that is a policy block the raw code (or the words of its message that tell) and the field
+    it stands in, such as `error.code`; else None."""
+    for place, source in (("error", error), ("error.innererror", _inner(error))):
+        for key, word in _named_words(source):
             # Volcengine refines a code after a dot: SensitiveContentDetected.SevereViolation.
             code = word.lower().partition(".")[0]
             if code in CODES or code.endswith(tuple(CODE_ENDS)):
-                return word
+                return word, f"{place}.{key}"
     metadata = fields.mapping(error.get("metadata"))  # OpenRouter's moderation has no code of its own
     if metadata.get("reasons") and "flagged_input" in metadata:
-        return ", ".join(filter(None, map(fields.string, fields.sequence(metadata["reasons"])))) or "flagged"
+        reasons = ", ".join(filter(None, map(fields.string, fields.sequence(metadata["reasons"]))))
+        return reasons or "flagged", "error.metadata.reasons"
     message = fields.string(error.get("message")) or fields.string(error.get("msg"))
     folded = message.lower()
     for words in MESSAGES:
         at = folded.find(words)
         if at >= 0 and len(folded) == len(message):
-            return message[at : at + len(words)]
+            return message[at : at + len(words)], "error.message"
     return None
 
 
 def error_code(error: dict[str, Any]) -> str:
     """The short code of an error, "" when it has none. Never its message: that may quote the prompt or a key."""
-    words = _words(error)
+    words = [word for _, word in _named_words(error)]
     return next((word for word in words if not word.isdigit()), words[0] if words else "")[:80]
 
 
-def _words(error: dict[str, Any]) -> list[str]:
+def _named_words(error: dict[str, Any]) -> list[tuple[str, str]]:
+    """What may be a code, each with its key."""
     status = error.get("status")  # Google's word; elsewhere the HTTP status, which is no code
-    values = (error.get("code"), error.get("type"), status if isinstance(status, str) else None)
-    return [word for value in values if (word := fields.name(value))]
+    values = (
+        ("code", error.get("code")),
+        ("type", error.get("type")),
+        ("status", status if isinstance(status, str) else None),
+    )
+    return [(key, word) for key, value in values if (word := fields.name(value))]
 
 
 def _inner(error: dict[str, Any]) -> dict[str, Any]:

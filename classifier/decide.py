@@ -22,6 +22,7 @@ Knows signals and numbers, no phrase and no vendor. The numbers stand in `weight
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -34,6 +35,8 @@ from demur.classifier.features import features
 from demur.classifier.trace import Choice
 from demur.classifier.verdict import Label, Rationale, Signal, Status, Verdict
 
+#: Where a word begins in the name of a field: `stop_reason`, `promptFeedback.blockReason`.
+_WORD_START = re.compile(r"[._]|(?<=[a-z])(?=[A-Z])")
 _ONE_REASON: Mapping[str, Rationale] = {"capability_limit": "capacity", "scope_limit": "policy"}
 
 
@@ -53,14 +56,25 @@ def weights() -> Mapping[str, Mapping[str, float]]:
 
 def from_facts(choice: Choice, text: str, **known: Any) -> Verdict | None:
     """Rows 1 and 2: the verdict that needs no reading of `text`. None: read on. `known`: fields of the verdict."""
-    if choice.blocked_by or choice.refusal:
-        field = "finish_reason" if choice.blocked_by else "refusal"
-        why = f"the API says so: {choice.blocked_by or 'a refusal message in place of an answer'}"
-        signal = Signal("content_filter", "hard_refusal", 1.0, f"fact.{field.replace('_', '-')}", why, field=field)
-        return Verdict("hard_refusal", "complete", 1.0, signals=(signal,), blocked_by=choice.blocked_by, **known)
+    if facts := _facts(choice):
+        return Verdict("hard_refusal", "complete", 1.0, signals=facts, blocked_by=choice.blocked_by, **known)
     if not text or text.isspace():
         return Verdict(None, "tool_call" if choice.tool_calls else "empty", **known)
     return None
+
+
+def _facts(choice: Choice) -> tuple[Signal, ...]:
+    """The structured facts that say no: what a provider blocked, and what a model put into the refusal field."""
+    facts = []
+    if choice.blocked_by:
+        field = choice.blocked_field or "finish_reason"
+        facts.append(("content_filter", field, f"the API says so: {choice.blocked_by}"))
+    if choice.refusal:
+        facts.append(("refusal_field", "refusal", "the model's no stands in the API's refusal field"))
+    return tuple(
+        Signal(name, "hard_refusal", 1.0, f"fact.{_WORD_START.sub('-', field).lower()}", why, field=field)
+        for name, field, why in facts
+    )
 
 
 def decide(evidence: Evidence, choice: Choice, min_confidence: float, **known: Any) -> Verdict:

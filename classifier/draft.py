@@ -30,9 +30,22 @@ _COUNTS = {
 
 
 class OpenChoice:
-    """A choice under construction. `total` counts the characters that came, `kept` those that were kept."""
+    """A choice under construction. `total` counts the characters that came, `kept` those that were kept.
 
-    __slots__ = ("blocked_by", "calls", "finish_reason", "kept", "refusal", "text", "total", "truncated")
+    `finish_field` is the vendor's name of the field that gave the finish reason.
+    """
+
+    __slots__ = (
+        "blocked_by",
+        "calls",
+        "finish_field",
+        "finish_reason",
+        "kept",
+        "refusal",
+        "text",
+        "total",
+        "truncated",
+    )
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -41,7 +54,8 @@ class OpenChoice:
         self.kept = 0
         self.total = 0
         self.finish_reason: str | None = None
-        self.blocked_by: str | None = None
+        self.finish_field = ""
+        self.blocked_by: tuple[str, str] | None = None
         self.truncated = False
 
     @property
@@ -50,9 +64,11 @@ class OpenChoice:
         return not (self.text or self.refusal or self.calls)
 
     @property
-    def blocked(self) -> str | None:
-        """The raw reason if the choice itself says that it was refused."""
-        return self.blocked_by or (self.finish_reason if blocks.is_block(self.finish_reason) else None)
+    def blocked(self) -> tuple[str, str] | None:
+        """The raw reason and the field it stands in, if the choice itself says that it was refused."""
+        if self.blocked_by is None and self.finish_reason and blocks.is_block(self.finish_reason):
+            return self.finish_reason, self.finish_field
+        return self.blocked_by
 
 
 class Draft:
@@ -78,7 +94,7 @@ class Draft:
         self._heard: set[int] = set()
         self._room = limit
         self._error: str | None = None
-        self._blocked: str | None = None
+        self._blocked: tuple[str, str] | None = None  # the raw reason and the field it stands in
 
     def open(self, index: int) -> None:
         """There is a choice of that index."""
@@ -119,23 +135,23 @@ class Draft:
         choice = self.choices.get(index)
         return len(choice.calls) if choice else 0
 
-    def end(self, index: int, reason: str) -> None:
-        """The choice's finish reason: the first one, unless a later one is a block."""
+    def end(self, index: int, reason: str, field: str = "finish_reason") -> None:
+        """The choice's finish reason, and the vendor's name for it: the first one, unless a later one is a block."""
         choice = self.choices.get(index)
         if choice is None:
             return
         reason = reason[:MAX_REASON]
         if choice.finish_reason is None:
-            choice.finish_reason = reason
+            choice.finish_reason, choice.finish_field = reason, field
             self.finished.append(index)
         elif blocks.is_block(reason):
-            choice.finish_reason = reason
+            choice.finish_reason, choice.finish_field = reason, field
 
-    def block(self, index: int, reason: str) -> None:
-        """A structured fact besides the finish reason says that this choice was refused."""
+    def block(self, index: int, reason: str, field: str) -> None:
+        """A structured fact besides the finish reason, the field `field`, says that this choice was refused."""
         choice = self.choices.get(index)
         if choice is not None:
-            choice.blocked_by = reason[:MAX_REASON]
+            choice.blocked_by = reason[:MAX_REASON], field
 
     def cut(self, index: int) -> None:
         """The choice stops short."""
@@ -146,8 +162,8 @@ class Draft:
     def fail(self, error: dict[str, Any], where: str = "") -> None:
         """An error object: a policy block if a row of `blocks` says so, else just an error. `where`: an HTTP status."""
         self.readable = True
-        if self._blocked is None and (reason := blocks.error_block(error)):
-            self._blocked = reason[:MAX_REASON]
+        if self._blocked is None and (found := blocks.error_block(error)):
+            self._blocked = found[0][:MAX_REASON], found[1]
         code = blocks.error_code(error)
         if self._error is None:
             self._error = ": ".join(filter(None, (where, code if code not in where else ""))) or "error"
@@ -215,10 +231,11 @@ class Draft:
     def _choice(self, index: int, must_end: bool) -> Choice:
         choice = self.choices[index]
         reason = choice.finish_reason
-        blocked_by = choice.blocked
+        blocked = choice.blocked
         # A policy error refuses what was still open, or all of it when nothing was.
         if self._blocked and (reason is None or all(c.finish_reason for c in self.choices.values())):
-            blocked_by = blocked_by or self._blocked
+            blocked = blocked or self._blocked
+        blocked_by, blocked_field = blocked or (None, "")
         short = choice.truncated or blocks.is_short(reason) or (must_end and not reason)
         return Choice(
             index=index,
@@ -226,6 +243,7 @@ class Draft:
             refusal="".join(choice.refusal),
             finish_reason=reason,
             blocked_by=blocked_by,
+            blocked_field=blocked_field,
             truncated=short and not blocked_by,
             tool_calls=tuple(ToolCall(name, "".join(pieces)) for name, *pieces in choice.calls.values()),
             inspected=choice.kept / choice.total if choice.kept < choice.total else 1.0,

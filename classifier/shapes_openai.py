@@ -150,6 +150,6 @@ def _read_response_end(body: dict[str, Any], draft: Draft) -> None:
     if error := fields.mapping(body.get("error")):
         draft.fail(error)
     elif reason or status in ("completed", "incomplete"):
-        draft.end(0, reason or status)
+        draft.end(0, reason or status, "incomplete_details.reason")
     if status and status != "completed":
         draft.cut(0)

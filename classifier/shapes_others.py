@@ -18,9 +18,9 @@ def read_anthropic(body: dict[str, Any], draft: Draft) -> None:
     draft.count(fields.mapping(body.get("usage")))
     read_parts(fields.sequence(body.get("content")), 0, draft)
     if reason := fields.string(body.get("stop_reason")):
-        draft.end(0, reason)
+        draft.end(0, reason, "stop_reason")
     if body.get("amazon-bedrock-guardrailAction") == "INTERVENED":  # Bedrock InvokeModel
-        draft.block(0, "INTERVENED")
+        draft.block(0, "INTERVENED", "amazon-bedrock-guardrailAction")
 
 
 def read_anthropic_event(event: dict[str, Any], kind: str, draft: Draft) -> None:
@@ -46,7 +46,7 @@ def read_anthropic_event(event: dict[str, Any], kind: str, draft: Draft) -> None
     elif kind == "message_delta":
         draft.count(fields.mapping(event.get("usage")))
         if reason := fields.string(fields.mapping(event.get("delta")).get("stop_reason")):
-            draft.end(0, reason)
+            draft.end(0, reason, "stop_reason")
     elif kind == "message_stop":
         draft.done = True
 
@@ -66,10 +66,10 @@ def read_gemini(body: dict[str, Any], draft: Draft) -> None:
             elif part.get("thought") is not True:
                 draft.say(index, fields.string(part.get("text")))
         if reason := fields.string(candidate.get("finishReason")):
-            draft.end(index, reason)
+            draft.end(index, reason, "finishReason")
     if reason := fields.string(fields.mapping(body.get("promptFeedback")).get("blockReason")):
         draft.open(0)
-        draft.block(0, reason)
+        draft.block(0, reason, "promptFeedback.blockReason")
     draft.id = draft.id or fields.name(body.get("responseId"))
     draft.model = draft.model or fields.name(body.get("modelVersion"))
     draft.count(fields.mapping(body.get("usageMetadata")))
@@ -85,7 +85,7 @@ def read_converse(body: dict[str, Any], draft: Draft) -> None:
         if call := fields.mapping(part.get("toolUse")):
             draft.call(0, draft.next_slot(0), fields.string(call.get("name")), fields.compact(call.get("input")))
     if reason := fields.string(body.get("stopReason")):
-        draft.end(0, reason)
+        draft.end(0, reason, "stopReason")
     draft.count(fields.mapping(body.get("usage")))
 
 
@@ -98,5 +98,5 @@ def read_ollama(body: dict[str, Any], draft: Draft) -> None:
     draft.say(0, fields.string(body.get("response")))
     if body.get("done") is True:
         draft.done = True
-        draft.end(0, fields.string(body.get("done_reason")) or "stop")
+        draft.end(0, fields.string(body.get("done_reason")) or "stop", "done_reason")
         draft.count(body)

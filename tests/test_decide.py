@@ -83,6 +83,74 @@ def test_a_provider_block_comes_before_any_text() -> None:
     verdict = judged("Here is the full answer.", blocked_by="SAFETY", finish_reason="SAFETY")
     assert (verdict.label, verdict.status, verdict.blocked_by) == ("hard_refusal", "complete", "SAFETY")
     assert verdict.signals[0].name == "content_filter"
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "field", "rule"),
+    [
+        (
+            {"choices": [{"message": {}, "finish_reason": "content_filter"}]},
+            "content_filter",
+            "finish_reason",
+            "fact.finish-reason",
+        ),
+        (
+            {"content": [], "type": "message", "stop_reason": "refusal"},
+            "content_filter",
+            "stop_reason",
+            "fact.stop-reason",
+        ),
+        ({"candidates": [{"finishReason": "SAFETY"}]}, "content_filter", "finishReason", "fact.finish-reason"),
+        (
+            {"promptFeedback": {"blockReason": "OTHER"}},
+            "content_filter",
+            "promptFeedback.blockReason",
+            "fact.prompt-feedback-block-reason",
+        ),
+        (
+            {"output": {"message": {"content": []}}, "stopReason": "guardrail_intervened"},
+            "content_filter",
+            "stopReason",
+            "fact.stop-reason",
+        ),
+        ({"error": {"code": "content_filter", "message": "x"}}, "content_filter", "error.code", "fact.error-code"),
+        (
+            {"error": {"innererror": {"code": "ResponsibleAIPolicyViolation"}}},
+            "content_filter",
+            "error.innererror.code",
+            "fact.error-innererror-code",
+        ),
+        ({"error": {"message": "Content Exists Risk"}}, "content_filter", "error.message", "fact.error-message"),
+        (
+            {
+                "object": "response",
+                "output": [],
+                "status": "incomplete",
+                "incomplete_details": {"reason": "content_filter"},
+            },
+            "content_filter",
+            "incomplete_details.reason",
+            "fact.incomplete-details-reason",
+        ),
+        ({"choices": [{"message": {"refusal": "I won't."}}]}, "refusal_field", "refusal", "fact.refusal"),
+        (
+            {"object": "response", "output": [{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}]},
+            "refusal_field",
+            "refusal",
+            "fact.refusal",
+        ),
+    ],
+)
+def test_a_structured_fact_is_told_by_its_own_field(body: dict[str, object], name: str, field: str, rule: str) -> None:
+    verdict = classify({"response": body})
+    (signal,) = verdict.signals
+    assert (verdict.label, signal.name) == ("hard_refusal", name)
+    assert (signal.field, signal.rule) == (field, rule)
+
+
+def test_a_filter_and_a_refusal_message_are_told_apart() -> None:
+    verdict = judged("", refusal="I won't.", blocked_by="content_filter")
+    assert [signal.name for signal in verdict.signals] == ["content_filter", "refusal_field"]
     assert verdict.signals[0].field == "finish_reason"
     assert (verdict.rationale, verdict.strategy, verdict.features) == (None, None, None)
 

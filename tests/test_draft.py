@@ -14,7 +14,7 @@ def test_what_is_said_of_a_choice_that_is_not_open_is_dropped() -> None:
     draft.refuse(0, "b")
     draft.call(0, 0, "f", "{}")
     draft.end(0, "stop")
-    draft.block(0, "x")
+    draft.block(0, "x", "blockReason")
     draft.cut(0)
     assert (draft.choices, draft.deltas, draft.finished, draft.next_slot(0)) == ({}, [], [], 0)
     assert draft.silent(0)
@@ -60,7 +60,12 @@ def test_an_error_matters_only_where_nothing_was_said() -> None:
     assert draft.trace(ASK).choices == (Choice(text="Half", finish_reason="error", truncated=True),)
     draft.end(0, "content_filter")
     assert draft.trace(ASK).choices == (
-        Choice(text="Half", finish_reason="content_filter", blocked_by="content_filter"),
+        Choice(
+            text="Half",
+            finish_reason="content_filter",
+            blocked_by="content_filter",
+            blocked_field="finish_reason",
+        ),
     )
 
 
@@ -69,7 +74,7 @@ def test_the_first_error_is_told_and_a_block_is_never_lost() -> None:
     draft.fail({"code": "server_error"})
     draft.fail({"code": "content_filter"})
     draft.fail({"code": "other"})
-    assert draft.trace(ASK).choices == (Choice(blocked_by="content_filter"),)
+    assert draft.trace(ASK).choices == (Choice(blocked_by="content_filter", blocked_field="error.code"),)
 
 
 def test_a_trace_asked_for_early_changes_nothing() -> None:
