@@ -35,8 +35,9 @@ class Choice:
 
     `text` is the answer as its reader sees it (thinking left out), `refusal` the API's own refusal field.
     `finish_reason` is the vendor's word, verbatim. `blocked_by` is the raw reason when a structured fact says that the
-    provider or the model refused, `blocked_field` the vendor's name of the field that says so; `truncated` says that the text stops short (length limit, cut stream, inspection
-    cap). `inspected` is the share (0 to 1) of what came for this choice that was kept for judging.
+    provider or the model refused, `blocked_field` the vendor's name of the field that says so. `truncated` says that
+    the text stops short (length limit, cut stream, inspection cap). `inspected` is the share (0 to 1) of what came for
+    this choice that was kept for judging.
     """
 
     index: int = 0
