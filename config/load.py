@@ -22,6 +22,8 @@ from demur.config.settings import Setting, Settings, describe
 
 DEFAULT_FILE = Path("demur.toml")
 PREFIX = "DEMUR_"
+#: A larger settings file is a mistake, such as a device or a log.
+MOST_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +82,25 @@ def _from_file(file: Path | None) -> Iterator[_Given]:
     if file is None:
         return
     try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as exc:
-        raise ConfigError([f"{file}: can't be read: {exc.strerror or exc}"]) from exc
+        with file.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as exc:
+        raise ConfigError([f"{file}: can't be read: {getattr(exc, 'strerror', None) or exc}"]) from exc
+    if len(data) > MOST_BYTES:
+        raise ConfigError([f"{file}: is larger than {MOST_BYTES >> 20} MiB, so it is not a settings file"])
+    try:
+        text = data.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as exc:
         raise ConfigError([f"{file}: is not UTF-8 text, at byte {exc.start}"]) from exc
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError([_syntax(file, str(exc), text)]) from exc
+    except ValueError:  # Python's own, from int(): its words are about Python
+        long = re.search(r"[0-9_]{4000}", text)
+        raise ConfigError([_beyond(file, text, long.start() if long else 0, "a number has too many digits")]) from None
+    except RecursionError:
+        raise ConfigError([_beyond(file, text, _depth_reached(text, 100), "nested too deeply")]) from None
     for name, value in table.items():
         line = _line_of(name, text)
         yield _Given(name, value, f"{file}:{line}" if line else f"{file}", file.parent)
@@ -100,6 +112,23 @@ def _syntax(file: Path, message: str, text: str) -> str:
     if found := re.fullmatch(r"line (\d+), column (\d+)\)", position):
         return f"{file}:{found[1]}:{found[2]}: not valid TOML: {what}"
     return f"{file}:{len(text.splitlines())}: not valid TOML: {what or message}"
+
+
+def _beyond(file: Path, text: str, at: int, what: str) -> str:
+    """A problem with the valid TOML at `at` that is beyond what we read: its line, and the key that it belongs to."""
+    before = text[:at]
+    keys = re.findall(r"^[ \t]*([^\s=#]+)[ \t]*=", before, re.MULTILINE)
+    return f"{file}:{before.count(chr(10)) + 1}: {f'{keys[-1]}: ' if keys else ''}{what}"
+
+
+def _depth_reached(text: str, depth: int) -> int:
+    """Where brackets stand `depth` deep for the first time, else 0."""
+    open_now = 0
+    for found in re.finditer(r"[\[{\]}]", text):
+        open_now += 1 if found[0] in "[{" else -1
+        if open_now == depth:
+            return found.start()
+    return 0
 
 
 def _line_of(name: str, text: str) -> int | None:
@@ -137,20 +166,29 @@ def _wrong(error: ErrorDetails, given: Mapping[str, _Given], known: Mapping[str,
         sources = ", ".join(f"{k} from {given[k].origin if k in given else 'default'}" for k in context["keys"])
         return f"{error['msg']}: {sources}"
     item, setting = given[str(error["loc"][0])], known[str(error["loc"][0])]
-    message = f"{item.origin}: {setting.name}: {_shown(item, setting)} is not {setting.accepts}"
+    # A variable and a flag are named after their setting already; a line of a file is not.
+    place = item.origin if item.origin in (setting.variable, setting.flag) else f"{item.origin}: {setting.name}"
+    if error["type"] == "no_file":
+        return f"{place}: {error['msg']}"
+    message = f"{place}: {_shown(item, setting)} is not {setting.accepts}"
     if error["type"] == "value_error":
         message += f": {context['error']}"
-    near = get_close_matches(str(item.value).lower(), setting.words, n=1)
+    near = get_close_matches(item.value.lower(), setting.words, n=1) if isinstance(item.value, str) else []
     return message + (f"; did you mean {near[0]!r}?" if near else "")
 
 
 def _shown(item: _Given, setting: Setting) -> str:
-    """The value as written, unless it may hold a secret."""
-    secret = setting.name == "admin_token" or (setting.name == "upstream" and "@" in str(item.value))
-    value = item.value.get_secret_value() if isinstance(item.value, SecretStr) else item.value
-    if secret:
+    """The value as written, unless it may hold a secret: a token, or a URL with credentials, a query or a fragment."""
+    value = item.value
+    plain_url = isinstance(value, str) and not any(char in value for char in "@?#")
+    if isinstance(value, SecretStr) or setting.name == "admin_token" or (setting.name == "upstream" and not plain_url):
         return "the value"
-    return str(value).lower() if isinstance(value, bool) else _clipped(repr(value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    try:
+        return _clipped(repr(value))
+    except (ValueError, RecursionError):  # a number of 5,000 digits, a table 1,000 deep
+        return "the value"
 
 
 def _clipped(text: str) -> str:

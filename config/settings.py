@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from demur.config.own_address import leads_to
 from demur.config.values import (
     Accepts,
     BaseUrl,
@@ -90,6 +91,18 @@ class Settings(BaseModel):
             raise PydanticCustomError(
                 "conflict", "both listeners would take port {port}", {"port": self.port, "keys": ("port", "admin_port")}
             )
+        return self
+
+    @model_validator(mode="after")
+    def _not_its_own_upstream(self) -> Settings:
+        for prefix in ("", "admin_"):
+            host, port = getattr(self, f"{prefix}host"), getattr(self, f"{prefix}port")
+            if leads_to(self.upstream, host, port):
+                raise PydanticCustomError(
+                    "conflict",
+                    "upstream is demur itself, listening on {host} port {port}; requests would go in circles",
+                    {"host": host, "port": port, "keys": ("upstream", f"{prefix}host", f"{prefix}port")},
+                )
         return self
 
     def masked(self) -> dict[str, object]:

@@ -11,14 +11,29 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo
+from pydantic_core import PydanticCustomError
 
-SECONDS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600}
-BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+# Decimal, so that 700 ms are 0.7 s and not the nearest double of 700 * 0.001.
+SECONDS = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "min": Decimal(60), "h": Decimal(3600)}
+BYTES = {
+    "b": Decimal(1),
+    "kb": Decimal(10**3),
+    "mb": Decimal(10**6),
+    "gb": Decimal(10**9),
+    "kib": Decimal(2**10),
+    "mib": Decimal(2**20),
+    "gib": Decimal(2**30),
+}
+#: Bounds that no sensible value reaches and that every timer, counter and JSON reader can hold.
+MOST_SECONDS = 10**9
+MOST_BYTES = 2**50
+MOST_COUNT = 10**9
 #: How a setting that has an off position is switched off (TOML has no null).
 OFF_WORDS = frozenset({"off", "none", "false"})
 
@@ -44,14 +59,17 @@ def parse_bytes(value: object) -> int:
     return int(_quantity(value, BYTES, default_unit="b"))
 
 
-def _quantity(value: object, units: Mapping[str, float], default_unit: str) -> float:
+def _quantity(value: object, units: Mapping[str, Decimal], default_unit: str) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
     elif isinstance(value, str) and (match := _QUANTITY.fullmatch(value)):
         unit = match[2].lower() or default_unit
         if unit not in units:
             raise ValueError(f"the unit {match[2]!r} is none of {', '.join(units)}")
-        number = float(match[1]) * units[unit]
+        number = float(Decimal(match[1]) * units[unit])
     else:
         raise ValueError("not a number with a unit")
     if not math.isfinite(number):
@@ -87,7 +105,10 @@ def _host(value: str) -> str:
 def _url(value: str) -> str:
     if not value.isascii() or not value.isprintable() or " " in value:
         raise ValueError("it has characters that a URL can't have (an international host name is written as xn--…)")
-    parts = urlsplit(value)  # raises ValueError on a broken IPv6 address
+    try:
+        parts = urlsplit(value)
+    except ValueError:  # its own words may repeat a part of the URL
+        raise ValueError("what stands in brackets is not an IPv6 address") from None
     if parts.scheme not in {"http", "https"}:
         raise ValueError("it does not begin with http:// or https://")
     if not parts.hostname:
@@ -121,7 +142,10 @@ def _path(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, str):
         if not value or "\0" in value:
             raise ValueError("not a path")
-        value = Path(value).expanduser()
+        try:
+            value = Path(value).expanduser()
+        except RuntimeError:
+            raise ValueError(f"there is no home directory {value.partition('/')[0]!r}") from None
     if isinstance(value, Path) and info.field_name and info.context and (folder := info.context.get(info.field_name)):
         return folder / value
     return value
@@ -134,9 +158,16 @@ def _paths(value: Any, info: ValidationInfo) -> Any:
 
 
 def _existing(value: Path) -> Path:
-    if not value.is_file():
-        raise ValueError(f"there is no file {str(value)!r}")
-    return value
+    # Errors of their own kind: they say all there is to say.
+    try:
+        if value.is_file():
+            return value
+    except OSError as error:  # a name that is too long, a folder that is closed to us
+        raise PydanticCustomError(
+            "no_file", "{path} can't be read: {why}", {"path": repr(str(value)), "why": error.strerror or str(error)}
+        ) from error
+    what = "is not a regular file" if os.path.lexists(value) else "does not exist"
+    raise PydanticCustomError("no_file", "the file {path} {what}", {"path": repr(str(value)), "what": what})
 
 
 def _all_existing(value: tuple[Path, ...]) -> tuple[Path, ...]:
@@ -152,12 +183,19 @@ _OFF = BeforeValidator(_off_to_none)
 BaseUrl = Annotated[str, AfterValidator(_url), Accepts("an http or https URL such as https://api.openai.com/v1")]
 Host = Annotated[str, AfterValidator(_host), Accepts("an IP address or a host name to listen on")]
 Port = Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=65535), Accepts("a port number from 0 to 65535")]
-Count = Annotated[int, BeforeValidator(_not_bool), Field(ge=0), Accepts("a whole number, 0 or more")]
+Count = Annotated[
+    int, BeforeValidator(_not_bool), Field(ge=0, le=MOST_COUNT), Accepts("a whole number from 0 to 1000000000")
+]
 Share = Annotated[float, BeforeValidator(_not_bool), Field(ge=0, le=1), Accepts("a number from 0 to 1")]
-Size = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0), Accepts(_SIZE, "bytes")]
-Seconds = Annotated[float, BeforeValidator(parse_seconds), Field(gt=0), Accepts(f"a time above 0, {_TIME}", "seconds")]
+Size = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0, le=MOST_BYTES), Accepts(_SIZE, "bytes")]
+Seconds = Annotated[
+    float, BeforeValidator(parse_seconds), Field(gt=0, le=MOST_SECONDS), Accepts(f"a time above 0, {_TIME}", "seconds")
+]
 SecondsOrZero = Annotated[
-    float, BeforeValidator(parse_seconds), Field(ge=0), Accepts(f"a time, 0 or more, {_TIME}", "seconds")
+    float,
+    BeforeValidator(parse_seconds),
+    Field(ge=0, le=MOST_SECONDS),
+    Accepts(f"a time, 0 or more, {_TIME}", "seconds"),
 ]
 SecondsOrNone = Annotated[Seconds | None, _OFF, Accepts(f'a time above 0, {_TIME}, or "none"', "seconds")]
 Secret = Annotated[SecretStr, AfterValidator(_token)]

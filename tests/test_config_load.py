@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import traceback
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from demur.config import ConfigError, Loaded, load
+from demur.config import ConfigError, Loaded, describe, load
 
 
 def write(folder: Path, text: str) -> Path:
@@ -23,7 +26,7 @@ def problems(file: Path | None = None, env: dict[str, str] | None = None, **flag
     return [p.replace(f"{file.parent}{os.sep}" if file else "\0", "") for p in info.value.problems]
 
 
-def given(loaded: Loaded) -> dict[str, str]:
+def origins(loaded: Loaded) -> dict[str, str]:
     return {name: origin for name, origin in loaded.origins.items() if origin != "default"}
 
 
@@ -31,7 +34,7 @@ def test_without_any_source_every_value_is_the_default() -> None:
     loaded = load(env={})
     assert loaded.settings.upstream == "https://api.openai.com/v1"
     assert set(loaded.origins) == set(type(loaded.settings).model_fields)
-    assert given(loaded) == {}
+    assert origins(loaded) == {}
     assert loaded.file is None
 
 
@@ -40,7 +43,7 @@ def test_flags_win_over_variables_over_the_file_over_defaults(tmp_path: Path) ->
     loaded = load(file, {"DEMUR_ADMIN_PORT": "2002", "DEMUR_VERDICT_KEEP": "2003"}, {"verdict_keep": 3003})
     settings = loaded.settings
     assert (settings.host, settings.port, settings.admin_port, settings.verdict_keep) == ("127.0.0.1", 1001, 2002, 3003)
-    assert given(loaded) == {"port": f"{file}:2", "admin_port": "DEMUR_ADMIN_PORT", "verdict_keep": "--verdict-keep"}
+    assert origins(loaded) == {"port": f"{file}:2", "admin_port": "DEMUR_ADMIN_PORT", "verdict_keep": "--verdict-keep"}
     assert loaded.file == file
 
 
@@ -59,7 +62,7 @@ def test_the_environment_is_the_process_environment_by_default(monkeypatch: pyte
 
 def test_an_empty_variable_and_an_absent_flag_are_not_set() -> None:
     loaded = load(env={"DEMUR_PORT": "", "DEMUR_HOST": " "}, flags={"admin_port": None, "lexicons": ()})
-    assert given(loaded) == {}
+    assert origins(loaded) == {}
 
 
 @pytest.mark.parametrize("off", ["false", '"off"', '"none"', '"OFF"'])
@@ -73,7 +76,7 @@ def test_a_variable_switches_off_what_the_file_sets(tmp_path: Path) -> None:
     file = write(tmp_path, 'verdict_log = "verdicts.jsonl"\ntotal_timeout = 5\n')
     loaded = load(file, {"DEMUR_VERDICT_LOG": "off"}, {"total_timeout": "none"})
     assert (loaded.settings.verdict_log, loaded.settings.total_timeout) == (None, None)
-    assert given(loaded) == {"verdict_log": "DEMUR_VERDICT_LOG", "total_timeout": "--total-timeout"}
+    assert origins(loaded) == {"verdict_log": "DEMUR_VERDICT_LOG", "total_timeout": "--total-timeout"}
 
 
 def test_paths_start_from_the_folder_of_the_file(tmp_path: Path) -> None:
@@ -129,9 +132,9 @@ def test_all_problems_come_at_once_each_with_its_place(tmp_path: Path) -> None:
         "demur.toml:1: unknown setting 'prot'; did you mean port?",
         "demur.toml:2: port: 99999 is not a port number from 0 to 65535",
         "demur.toml:3: stream_verdict: 'chonk' is not one of chunk, off; did you mean 'chunk'?",
-        "--min-confidence: min_confidence: '1.5' is not a number from 0 to 1",
+        "--min-confidence: '1.5' is not a number from 0 to 1",
     ]
-    assert last.startswith("DEMUR_IDLE_TIMEOUT: idle_timeout: '3 weeks' is not a time above 0, in seconds or such as ")
+    assert last.startswith("DEMUR_IDLE_TIMEOUT: '3 weeks' is not a time above 0, in seconds or such as ")
     assert last.endswith("the unit 'weeks' is none of ms, s, m, min, h")
 
 
@@ -140,12 +143,18 @@ def test_a_wrong_list_is_one_problem(tmp_path: Path) -> None:
     assert problem.startswith("demur.toml:1: lexicons: [1, 2] is not a list of files")
 
 
-def test_a_missing_file_is_named_with_the_folder_it_was_sought_in(tmp_path: Path) -> None:
-    [problem] = problems(write(tmp_path, 'ca_file = "none.pem"\n'))
-    assert (
-        problem
-        == "demur.toml:1: ca_file: 'none.pem' is not the path of a file, or \"none\": there is no file 'none.pem'"
+def test_a_missing_file_is_one_clear_clause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    [problem] = problems(write(folder, 'ca_file = "none.pem"\n'))
+    assert problem == f"demur.toml:1: ca_file: the file {str(folder / 'none.pem')!r} does not exist".replace(
+        f"{folder}{os.sep}", ""
     )
+    assert problems(None, None, lexicons=("none.toml",)) == ["--lexicons: the file 'none.toml' does not exist"]
+    assert problems(None, {"DEMUR_LEXICONS": "folder"}) == ["DEMUR_LEXICONS: the file 'folder' is not a regular file"]
+    [problem] = problems(None, {"DEMUR_CA_FILE": "n" * 5000})
+    assert problem.endswith("can't be read: File name too long")
 
 
 @pytest.mark.parametrize(
@@ -179,6 +188,92 @@ def test_secrets_stay_out_of_errors_and_their_tracebacks() -> None:
         load(None, env)
     assert len(info.value.problems) == 2
     assert "s3cret" not in "".join(traceback.format_exception(info.value))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://h/v1?key=s3cret",
+        "http://h/v1#s3cret",
+        "http://s3cret@h/v1?x",
+        "ftp://h/?s3cret",
+        "http://[s3cret@h]/",
+        "http://[s3cret]@h/",
+        "h?key=s3cret",
+    ],
+)
+def test_no_error_repeats_credentials_or_a_query_of_the_upstream(url: str, tmp_path: Path) -> None:
+    file = write(tmp_path, f'upstream = "{url}"\n')
+    for from_file, variable, flag in ((file, "", None), (None, url, None), (None, "", url)):
+        with pytest.raises(ConfigError) as info:
+            load(from_file, {"DEMUR_UPSTREAM": variable}, {"upstream": flag})
+        assert ": the value is not an http or https URL" in str(info.value)
+        assert "s3cret" not in "".join(traceback.format_exception(info.value))
+
+
+@pytest.mark.parametrize("value", ['["http://h?k=s3cret"]', '{s3cret = "s3cret"}', "[[['s3cret']]]"])
+@pytest.mark.parametrize("name", ["upstream", "admin_token"])
+def test_what_is_no_text_may_hold_a_secret_too(name: str, value: str, tmp_path: Path) -> None:
+    [problem] = problems(write(tmp_path, f"{name} = {value}\n"))
+    assert problem.startswith(f"demur.toml:1: {name}: the value is not ")
+    assert "s3cret" not in problem
+
+
+def test_an_upstream_without_secrets_is_shown() -> None:
+    [problem] = problems(None, {"DEMUR_UPSTREAM": "api.example/v1"})
+    assert problem.startswith("DEMUR_UPSTREAM: 'api.example/v1' is not an http or https URL")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("host = 'a'\nport = " + "[" * 3000 + "]" * 3000, "demur.toml:2: port: nested too deeply"),
+        ("port = [\n" + "[\n" * 3000 + "]" * 3001, "demur.toml:100: port: nested too deeply"),
+        ("port =" + "{a=" * 3000 + "1" + "}" * 3000, "demur.toml:1: port: nested too deeply"),
+        ("host = 'a'\nport = " + "9" * 5000, "demur.toml:2: port: a number has too many digits"),
+        ("port = 0x" + "f" * 5000, "demur.toml:1: port: the value is not a port number from 0 to 65535"),
+        ("verdict_keep = 0x" + "f" * 5000, "demur.toml:1: verdict_keep: the value is not a whole number"),
+        ("idle_timeout = 0x" + "f" * 5000, "demur.toml:1: idle_timeout: the value is not a time"),
+        ("port." + "a." * 3000 + "a = 1", "demur.toml:1: port: the value is not a port number"),
+        ("upstream." + "a." * 3000 + "a = 1", "demur.toml:1: upstream: the value is not an http"),
+        ("lexicons = [" + "a," * 3 + "]", "demur.toml:1:13: not valid TOML: "),
+        ("idle_timeout = inf", "demur.toml:1: idle_timeout: inf is not a time"),
+        ("drain_seconds = nan", "demur.toml:1: drain_seconds: nan is not a time"),
+        ("drain_seconds = -1", "demur.toml:1: drain_seconds: -1 is not a time"),
+        ("drain_seconds = 1e300", "demur.toml:1: drain_seconds: 1e+300 is not a time"),
+        ("inspect_bytes = 1e300", "demur.toml:1: inspect_bytes: 1e+300 is not a size"),
+        ("port = 1979-05-27", "demur.toml:1: port: datetime.date(1979, 5, 27) is not a port number"),
+        ("lexicons = '~nobody-of-this-name/a.toml'", "demur.toml:1: lexicons: '~nobody-of-this-name/a.toml' is not"),
+        ("#" * 2**20 + "\n", "demur.toml: is larger than 1 MiB"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_values_beyond_reason_are_clear_errors(text: str, problem: str, tmp_path: Path) -> None:
+    [found] = problems(write(tmp_path, text))
+    assert found.startswith(problem)
+    assert len(found) < 300
+
+
+#: Whatever stands in a file or a variable: settings, or a ConfigError.
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(values=st.dictionaries(st.sampled_from(list(describe())), VALUES, min_size=1, max_size=4))
+def test_any_value_is_a_setting_or_a_clear_error(values: dict[str, object]) -> None:
+    with contextlib.suppress(ConfigError):
+        repr(load(None, {}, values))
+
+
+@settings(max_examples=200, deadline=None)
+@given(name=st.sampled_from(list(describe())), value=st.text(st.characters(exclude_characters="\0"), max_size=30))
+def test_any_variable_is_a_setting_or_a_clear_error(name: str, value: str) -> None:
+    with contextlib.suppress(ConfigError):
+        repr(load(None, {f"DEMUR_{name.upper()}": value}))
 
 
 def test_long_values_are_clipped() -> None:
