@@ -55,7 +55,7 @@ def read_plain(data: bytes) -> PlainChoice | None:
 
 
 class Mould(NamedTuple):
-    """The plain chunks of one choice, on the wire: `head` up to the quote before the text, `tail` from the one after."""
+    """The plain chunks of one choice, on the wire: `head` to the quote before the text, `tail` from the one after."""
 
     choice: int
     head: bytes

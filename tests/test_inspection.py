@@ -150,3 +150,10 @@ def test_a_body_is_judged_as_the_classifier_judges_its_trace() -> None:
 
 def test_an_unreadable_request_has_no_ask() -> None:
     assert ask_of(b"\xff not json", "openai.chat") == Ask()
+
+
+def test_a_coded_stream_is_not_skimmed() -> None:
+    copy = inspection(b"deflate")
+    copy.feed(zlib.compress(say("a") + say("b")))
+    assert copy.first_event is not None
+    assert copy.skim(say("c")) == 0
