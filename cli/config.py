@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
-import msgspec
 
 from demur.cli.options import config_flag, load_settings
 from demur.config import DEFAULT_FILE, Loaded
@@ -45,7 +45,7 @@ def show(config: Path | None, as_json: bool) -> None:
     values = loaded.settings.masked()
     if as_json:
         shown = {name: {"value": value, "origin": loaded.origins[name]} for name, value in values.items()}
-        click.echo(msgspec.json.format(msgspec.json.encode(shown, enc_hook=str), indent=2))
+        click.echo(json.dumps(shown, indent=2, default=str))
         return
     click.echo(_considered(loaded, os.environ))
     width, widest = max(map(len, values)), max(len(_plain(value)) for value in values.values())

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -115,7 +117,7 @@ def needs_proxy(command: str) -> Iterator[None]:
 
 def main() -> NoReturn:
     """The `demur` console script."""
-    code = run(sys.argv[1:])
+    code = run(sys.argv[1:]) if _standard_streams() else _fail("demur: standard output is closed (>/dev/null drops it)")
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -124,6 +126,19 @@ def main() -> NoReturn:
         code = code or READER_GONE
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
+
+
+def _standard_streams() -> bool:
+    """Makes every standard stream usable, whatever we were started with. Whether there is an output at all."""
+    writable = sys.stdout is not None
+    # A closed one stays None in Python, and the next file opened would take its number.
+    nothing = Path(os.devnull)
+    sys.stdin = sys.stdin or nothing.open(encoding="utf-8")
+    sys.stdout = sys.stdout or nothing.open("w", encoding="utf-8")
+    sys.stderr = sys.stderr or nothing.open("w", encoding="utf-8")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold bytes that are no text
+    return writable
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
@@ -43,7 +44,11 @@ _SPELLINGS = {
 
 def content_capture(env: Mapping[str, str] | None = None) -> Capture:
     """Reads the switch. Other programs share the variable: an unknown value is a warning and records nothing."""
-    value = (os.environ if env is None else env).get(VARIABLE, "")
+    return _read((os.environ if env is None else env).get(VARIABLE, ""))
+
+
+@cache  # several readers in one process: one warning
+def _read(value: str) -> Capture:
     capture = _SPELLINGS.get(value.strip().upper())
     if capture is None:
         known = ", ".join(c.value for c in Capture)

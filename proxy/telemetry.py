@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -27,6 +27,7 @@ from demur.proxy.telemetry_attributes import (
     response_attributes,
     verdict_attributes,
 )
+from demur.proxy.telemetry_variables import TelemetryError, configured_exporters
 
 logger = logging.getLogger("demur.telemetry")
 
@@ -34,37 +35,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTION
 _PROPAGATOR = TraceContextTextMapPropagator()
 _TRACE_HEADERS = (b"traceparent", b"tracestate")
 
-
-class TelemetryError(Exception):
-    """An `OTEL_*` variable asks for something that we cannot do; the message names it."""
-
-
-def configured_exporters(env: Mapping[str, str]) -> list[str]:
-    """Which trace exporters the variables ask for, of "otlp" and "console"; none by default.
-
-    An OTLP endpoint alone means "otlp". Raises TelemetryError for exporters, protocols and endpoints that do not work.
-    """
-    if env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return []
-    endpoints = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-    default = "otlp" if any(env.get(name) for name in endpoints) else "none"
-    wanted = [w.strip() for w in (env.get("OTEL_TRACES_EXPORTER") or default).split(",")]
-    exporters = list(dict.fromkeys(w for w in wanted if w not in ("", "none")))
-    for exporter in exporters:
-        if exporter not in ("otlp", "console"):
-            raise TelemetryError(f"OTEL_TRACES_EXPORTER: unknown exporter {exporter!r}; known: otlp, console, none")
-    if "otlp" in exporters:
-        for name in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
-            if protocol := env.get(name, "").strip():
-                if protocol != "http/protobuf":
-                    raise TelemetryError(f"{name}: {protocol!r} is not supported; use http/protobuf (port 4318)")
-                break
-        for name in endpoints:
-            if endpoint := env.get(name):
-                if not endpoint.startswith(("http://", "https://")):
-                    raise TelemetryError(f"{name}: must be a URL that begins with http:// or https://")
-                break
-    return exporters
+__all__ = ["RequestSpans", "Telemetry", "TelemetryError"]
 
 
 class Telemetry:

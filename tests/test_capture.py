@@ -40,6 +40,12 @@ def test_an_unknown_value_records_nothing_and_is_named(caplog: pytest.LogCapture
     assert "EVERYTHING" in caplog.text
 
 
+def test_several_readers_give_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        content_capture({VARIABLE: "ALL_OF_IT"})
+    assert len(caplog.records) == 1
+
+
 def test_which_places_may_hold_text() -> None:
     assert [c for c in Capture if c.text] == [Capture.SPAN_ONLY, Capture.EVENT_ONLY, Capture.SPAN_AND_EVENT]
     assert [c for c in Capture if c.spans] == [Capture.SPAN_ONLY, Capture.SPAN_AND_EVENT]

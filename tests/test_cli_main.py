@@ -134,3 +134,37 @@ def test_a_full_disk_is_an_error_in_one_line() -> None:
     assert done.returncode == 1
     assert done.stderr.count(b"\n") == 1
     assert b"No space left" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no POSIX shell here")
+@pytest.mark.parametrize("arguments", ["classify --jsonl", "classify --json", "classify", "config show", "--help"])
+def test_a_closed_output_is_an_error_in_one_line(arguments: str) -> None:
+    done = _shell(f"{arguments} >&-", b'"Two plums."\n')
+    assert (done.returncode, done.stderr) == (1, b"demur: standard output is closed (>/dev/null drops it)\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no POSIX shell here")
+def test_a_closed_input_is_an_empty_one_and_closed_errors_are_dropped() -> None:
+    done = _shell("classify <&-", b"")
+    assert (done.returncode, done.stderr) == (1, b"demur classify: stdin: is empty, there is nothing to judge\n")
+    assert _shell("classify nowhere.json 2>&-", b"").returncode == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file names are text there")
+@pytest.mark.parametrize("form", ["", " --json"])
+def test_a_name_that_is_no_text_can_be_shown(form: str) -> None:
+    done = _shell(f"config show{form}", b"", {b"DEMUR_VERDICT_LOG": b"log-\xff", b"PYTHONIOENCODING": b"utf-8"})
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"log-\udcff" in done.stdout
+
+
+def _shell(arguments: str, given: bytes, env: dict[bytes, bytes] | None = None) -> subprocess.CompletedProcess[bytes]:
+    """The command line as a shell runs it, which can close streams."""
+    command = f'"$0" -m demur.cli.main {arguments}'
+    return subprocess.run(
+        ["sh", "-c", command, sys.executable],
+        input=given,
+        capture_output=True,
+        check=False,
+        env={**os.environb, **env} if env else None,
+    )

@@ -13,7 +13,7 @@ from otlp_sink import OtlpSink, SunkSpan
 
 from demur.classifier.trace import Ask
 from demur.proxy.observe import Exchange, Spans, Tracer
-from demur.proxy.telemetry import Telemetry, TelemetryError, configured_exporters
+from demur.proxy.telemetry import Telemetry, TelemetryError
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 KEY = b"sk-very-secret"
@@ -62,47 +62,7 @@ def telemetry() -> Iterator[Telemetry]:
         on.shutdown()
 
 
-@pytest.mark.parametrize(
-    ("env", "exporters"),
-    [
-        ({}, []),
-        ({"OTEL_SERVICE_NAME": "x"}, []),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, ["otlp"]),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4318/v1/traces"}, ["otlp"]),
-        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://c:4318/v1/metrics"}, []),
-        ({"OTEL_TRACES_EXPORTER": "otlp"}, ["otlp"]),
-        ({"OTEL_TRACES_EXPORTER": " console , otlp,console"}, ["console", "otlp"]),
-        ({"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, []),
-        ({"OTEL_SDK_DISABLED": "True", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, []),
-        ({"OTEL_TRACES_EXPORTER": "console", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, ["console"]),
-    ],
-)
-def test_what_the_variables_turn_on(env: dict[str, str], exporters: list[str]) -> None:
-    assert configured_exporters(env) == exporters
-
-
-@pytest.mark.parametrize(
-    ("env", "message"),
-    [
-        ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER: unknown exporter 'zipkin'"),
-        (
-            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-            "OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'",
-        ),
-        (
-            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"},
-            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'grpc'",
-        ),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL"),
-    ],
-)
-def test_what_cannot_work_is_an_error_that_names_the_variable(env: dict[str, str], message: str) -> None:
-    with pytest.raises(TelemetryError) as caught:
-        configured_exporters(env)
-    assert str(caught.value).startswith(message)
-
-
-@pytest.mark.parametrize(("queue", "batch"), [("many", "10"), ("10", "20"), ("0", "1")])
+@pytest.mark.parametrize(("queue", "batch"), [("10", "20"), ("1", "2")])
 def test_impossible_batch_settings_are_an_error(
     sink: OtlpSink, monkeypatch: pytest.MonkeyPatch, queue: str, batch: str
 ) -> None:
