@@ -28,8 +28,6 @@ logger = logging.getLogger("demur.inspection")
 PIECE = 16 * 1024
 #: Bytes that may wait until it is known what the events of a stream look like: about two of them.
 LITTLE = 256
-#: Events whose text waits at most.
-MANY = 64
 #: Seconds of judging after which a long answer gives way.
 SLICE = 0.002
 
@@ -109,13 +107,13 @@ class StreamInspection:
     def skim(self, chunk: bytes) -> int:
         """Takes the piece if it differs from an event before it in its text only, and so finishes nothing.
 
-        Returns how many such pieces wait, 0 when it was not taken. MANY of them should wait for a `feed` no longer.
+        Returns how many bytes of such pieces wait, 0 when it was not taken. Above PIECE a `feed` is due.
         """
         if self._mould is None or self._waiting or (text := self._mould.text(chunk)) is None:
             return 0
         self._texts.append(text)
         self._skimmed += len(chunk)
-        return len(self._texts)
+        return self._skimmed
 
     def later(self, chunk: bytes) -> None:
         """Takes a piece to be judged, now or with those that follow."""

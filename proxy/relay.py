@@ -27,7 +27,7 @@ from demur.proxy import errors, headers
 from demur.proxy.errors import OwnError
 from demur.proxy.finish import FinishChunk
 from demur.proxy.headers import Headers
-from demur.proxy.inspection import MANY, PIECE, StreamInspection, judge_body, unjudged
+from demur.proxy.inspection import PIECE, StreamInspection, judge_body, unjudged
 from demur.proxy.leash import Cut, Leash, Receive
 from demur.proxy.observe import Observers
 from demur.proxy.record import Record
@@ -90,7 +90,7 @@ class Relay:
         """Returns once the head of the upstream's answer is there."""
         if self.draining:
             raise errors.draining()
-        if headers.get(record.headers, b"upgrade") == b"websocket":
+        if (headers.get(record.headers, b"upgrade") or b"").lower() == b"websocket":
             raise errors.no_websocket()
         body = await body_of(record, leash, self._settings.max_request_bytes)
         trace = self._start_spans(record, body)
@@ -165,7 +165,7 @@ class Relay:
             async for chunk in _body(response):
                 if waiting := inspection.skim(chunk):
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                    if waiting >= MANY:
+                    if waiting > PIECE:
                         inspection.feed(b"")
                 elif finish is None or finish.passes(chunk):
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
