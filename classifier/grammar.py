@@ -11,6 +11,7 @@ There is no repetition, so matching stays linear whatever a model writes. Nothin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,8 +20,12 @@ from demur.classifier.fold import fold
 #: Phrases one segment may expand into: beyond it a rule is hard to review and the automaton slow to build.
 MAX_EXPANSIONS = 4000
 MAX_GAP = 8
+#: Characters of a macro's phrases: macros of macros double in length at every level.
+MAX_LENGTH = 2000
 #: Characters of an anchor: a shorter one hits all over any text.
 MIN_ANCHOR = 2
+
+_GAP = re.compile(r"<([0-9])-([0-9])>")
 
 
 class GrammarError(ValueError):
@@ -51,7 +56,14 @@ class Pattern:
 
 def expand(source: str, macros: Mapping[str, str] | None = None) -> Pattern:
     """The pattern `source` as phrases. Raises GrammarError with the position of what is wrong."""
-    reader = _Reader(fold(source), macros or {}, ())
+    try:
+        return _expand(source, macros or {})
+    except RecursionError:
+        raise GrammarError("groups or macros stand too deep within each other") from None
+
+
+def _expand(source: str, macros: Mapping[str, str]) -> Pattern:
+    reader = _Reader(fold(source), macros, ())
     anchors, open_anchors = _tidy(reader.sequence(stop="<"), source)
     if shortest := next((text for text in anchors if len(text) < MIN_ANCHOR), None):
         raise GrammarError(f"{source!r} begins with {shortest!r}: too common to look for")
@@ -109,18 +121,19 @@ class _Reader:
         if name in self.inside:
             raise GrammarError(f"macro {name!r} contains itself")
         self.at = end + 1
-        inner = _Reader(fold(self.macros[name]), self.macros, (*self.inside, name))
-        return inner.sequence(stop="")
+        texts = _Reader(fold(self.macros[name]), self.macros, (*self.inside, name)).sequence(stop="")
+        if max(map(len, texts)) > MAX_LENGTH:
+            raise GrammarError(f"macro {name!r} stands for a phrase of more than {MAX_LENGTH} characters")
+        return texts
 
     def gap(self) -> tuple[int, int]:
-        end = self.source.find(">", self.at)
-        least, dash, most = self.source[self.at + 1 : max(end, self.at)].partition("-")
-        if not (dash and least.isdecimal() and most.isdecimal() and int(least) <= int(most) <= MAX_GAP):
+        found = _GAP.match(self.source, self.at)
+        if found is None or not int(found[1]) <= int(found[2]) <= MAX_GAP:
             raise GrammarError(
                 f"a gap is <least-most>, at most {MAX_GAP} words: character {self.at} of {self.source!r}"
             )
-        self.at = end + 1
-        return int(least), int(most)
+        self.at = found.end()
+        return int(found[1]), int(found[2])
 
 
 def _tidy(texts: list[str], source: str) -> tuple[tuple[str, ...], frozenset[str]]:

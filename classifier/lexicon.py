@@ -6,6 +6,7 @@ Our own files and a user's go through the same door. Nothing here judges a text.
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,11 +19,15 @@ from demur.classifier.grammar import GrammarError, Pattern, expand
 from demur.classifier.verdict import Label
 
 LANGUAGES = ("en",)
-PLACES = ("start", "first", "opening", "later", "anywhere")
+PLACES = ("start", "alone", "first", "opening", "later", "anywhere")
+#: Places at the start of a sentence.
+OPENS = frozenset({"start", "alone"})
 #: Places that need not be in the first part of the answer.
 BEYOND_HEAD = frozenset({"later", "anywhere"})
 _RULE_KEYS = {"id", "signal", "weight", "where", "phrases", "unless", "why", "yes", "no"}
 _FILE_KEYS = {"language", "macros", "rule"}
+#: A larger file is a mistake; ours have well under 1 MB.
+MAX_BYTES = 8 * 2**20
 
 
 class LexiconError(Exception):
@@ -70,9 +75,15 @@ def load_lexicons(extra: Iterable[Path] = ()) -> tuple[tuple[Rule, ...], str]:
     for file in (*(ours.joinpath(f"{language}.toml") for language in LANGUAGES), *extra):
         name = str(file) if isinstance(file, Path) else file.name
         try:
-            text = file.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise LexiconError(f"{name}: cannot be read: {error}") from error
+            with file.open("rb") as stream:
+                content = stream.read(MAX_BYTES + 1)
+            text = content.decode("utf-8")
+        except OSError as error:
+            raise LexiconError(f"{name}: cannot be read: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise LexiconError(f"{name}: is not UTF-8 text, at byte {error.start}") from error
+        if len(content) > MAX_BYTES:
+            raise LexiconError(f"{name}: is larger than {MAX_BYTES >> 20} MiB, so it is not a lexicon")
         digest.update(text.encode())
         rules += read_lexicon(text, name)
     seen: dict[str, str] = {}
@@ -89,6 +100,10 @@ def read_lexicon(text: str, name: str) -> list[Rule]:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise LexiconError(f"{name}: not TOML: {error}") from error
+    except ValueError:  # Python's own, from int(): its words are about Python
+        raise LexiconError(f"{name}: not TOML: {_long_number(text)}: a number has too many digits") from None
+    except RecursionError:
+        raise LexiconError(f"{name}: nested too deeply") from None
     _only(data, _FILE_KEYS, name)
     language = data.get("language")
     if not isinstance(language, str) or not language:
@@ -111,15 +126,16 @@ def _rule(entry: dict[str, Any], number: int, file: str, language: str, macros: 
     for key in ("signal", "weight", "phrases", "why", "yes", "no"):
         if key not in entry:
             raise LexiconError(f"{where}: '{key}' is missing")
-    kind = signal_kinds().get(entry["signal"])
+    signal = entry["signal"]
+    kind = signal_kinds().get(signal) if isinstance(signal, str) else None
     if kind is None:
-        raise LexiconError(f"{where}: unknown signal {entry['signal']!r}; known: {', '.join(signal_kinds())}")
+        raise LexiconError(f"{where}: unknown signal {_shown(signal)}; known: {', '.join(signal_kinds())}")
     weight = entry["weight"]
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= 1:
-        raise LexiconError(f"{where}: 'weight' must be a number above 0, at most 1, not {weight!r}")
+        raise LexiconError(f"{where}: 'weight' must be a number above 0, at most 1, not {_shown(weight)}")
     place = entry.get("where", "opening")
     if place not in PLACES:
-        raise LexiconError(f"{where}: 'where' must be one of {', '.join(PLACES)}, not {place!r}")
+        raise LexiconError(f"{where}: 'where' must be one of {', '.join(PLACES)}, not {_shown(place)}")
     why = entry["why"]
     if not isinstance(why, str) or not why.strip():
         raise LexiconError(f"{where}: 'why' must be a sentence")
@@ -156,3 +172,17 @@ def _only(table: dict[str, Any], known: set[str], where: str) -> None:
     for key in table:
         if key not in known:
             raise LexiconError(f"{where}: unknown key {key!r}; known: {', '.join(sorted(known))}")
+
+
+def _shown(value: object) -> str:
+    """A wrong value, cut short; a table may be too deep and a number too long to be written."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return "the value"
+    return text if len(text) <= 100 else f"{text[:99]}…"
+
+
+def _long_number(text: str) -> str:
+    found = re.search(r"[0-9_]{4000}", text)
+    return f"line {text.count(chr(10), 0, found.start()) + 1}" if found else "somewhere"

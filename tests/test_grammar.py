@@ -41,8 +41,13 @@ def test_macros_may_use_macros() -> None:
         ("(help|assist", "'(' at character 0 of '(help|assist' is never closed"),
         ("help)", "')' at character 4"),
         ("hel+p", "'+' at character 3"),
-        ("help <3-1> me", "a gap is <least-most>"),
         ("help <0-99> me", "a gap is <least-most>"),
+        ("help <0-9> me", "a gap is <least-most>"),
+        ("help <3-1> me", "a gap is <least-most>"),
+        ("help <12> me", "a gap is <least-most>"),
+        ("help <1-> me", "a gap is <least-most>"),
+        (f"help <0-{'9' * 5000}> me", "a gap is <least-most>"),
+        ("(" * 3000 + "help" + ")" * 3000, "stand too deep within each other"),
         ("help <0-2", "a gap is <least-most>"),
         ("{nothing} here", "unknown macro at character 0"),
         ("[help]", "has a part that can be empty"),
@@ -60,3 +65,15 @@ def test_a_bad_pattern_is_refused_with_the_place(source: str, complaint: str) ->
 def test_a_macro_inside_itself_is_refused() -> None:
     with pytest.raises(GrammarError, match="contains itself"):
         expand("{a}", {"a": "x {a}"})
+
+
+def test_macros_that_double_at_every_level_are_refused() -> None:
+    macros = {"m0": "really "} | {f"m{n}": f"{{m{n - 1}}}{{m{n - 1}}}" for n in range(1, 40)}
+    with pytest.raises(GrammarError, match=r"macro 'm9' stands for a phrase of more than 2000 characters"):
+        expand("{m39}", macros)
+
+
+def test_macros_within_macros_without_end_are_refused() -> None:
+    macros = {"m0": "really"} | {f"m{n}": f"{{m{n - 1}}}" for n in range(1, 3000)}
+    with pytest.raises(GrammarError, match="too deep within each other"):
+        expand("{m2999}", macros)

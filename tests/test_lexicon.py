@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import contextlib
+import tomllib
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from demur.classifier import Classifier, LexiconError, Trace
-from demur.classifier.lexicon import load_lexicons, read_lexicon, signal_kinds
+from demur.classifier.lexicon import MAX_BYTES, load_lexicons, read_lexicon, signal_kinds
 from demur.classifier.trace import Choice
 
 GOOD = """
@@ -72,6 +77,13 @@ def test_a_users_file_adds_to_ours(tmp_path: Path) -> None:
         ('language = "en"', "", "'language' is missing"),
         ("[[rule]]", "[[rules]]", "unknown key 'rules'"),
         ("[macros]", "[macros", "not TOML"),
+        ('signal = "scope_limit"', "signal = []", "rule site.desk: unknown signal []"),
+        ("weight = 0.9", "weight = nan", "rule site.desk: 'weight' must be a number above 0"),
+        ("weight = 0.9", f"weight = {'9' * 5000}", "not TOML: line 8: a number has too many digits"),
+        ("weight = 0.9", f"weight = 0x{'f' * 5000}", "rule site.desk: 'weight' must be a number above 0, at most 1"),
+        ("weight = 0.9", f"weight = {'[' * 3000}", "nested too deeply"),
+        ("weight = 0.9", f"weight = 0.9\nwhere.{'a.' * 3000}a = 1", "rule site.desk: 'where' must be one of"),
+        ("{desk}", "(" * 3000 + "desk" + ")" * 3000, "rule site.desk: 'phrases': groups or macros stand too deep"),
     ],
 )
 def test_a_bad_file_is_refused_by_name(old: str, new: str, complaint: str) -> None:
@@ -92,3 +104,39 @@ def test_an_id_that_is_taken_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(LexiconError, match=r"nowhere\.toml: cannot be read"):
         load_lexicons([tmp_path / "nowhere.toml"])
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(b"\x7fELF\xff", "is not UTF-8 text, at byte 4"), (b"#" * (MAX_BYTES + 1), "is larger than 8 MiB")],
+    ids=["binary", "huge"],
+)
+def test_a_file_that_is_no_lexicon_at_all_is_named(content: bytes, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.toml").write_bytes(content)
+    with pytest.raises(LexiconError, match=rf"odd\.toml: {complaint}"):
+        load_lexicons([tmp_path / "odd.toml"])
+
+
+VALUES = st.recursive(
+    st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.text("([{<|>}])~-02 ab", max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abid", max_size=3), inner, max_size=2),
+    max_leaves=5,
+)
+KEYS = ["id", "signal", "weight", "where", "phrases", "unless", "why", "yes", "no", "other"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(changes=st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3), macros=VALUES)
+def test_whatever_a_rule_holds_it_is_a_rule_or_a_lexicon_error(changes: dict[str, object], macros: object) -> None:
+    data = tomllib.loads(GOOD)
+    data["rule"][0] |= changes
+    data["macros"] = macros
+    with mock.patch("demur.classifier.lexicon.tomllib.loads", return_value=data), contextlib.suppress(LexiconError):
+        read_lexicon("", "site.toml")
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(max_size=60) | st.text("[]{}=.,'\"\n#0x_ab", max_size=60))
+def test_any_text_is_a_lexicon_or_a_lexicon_error(text: str) -> None:
+    with contextlib.suppress(LexiconError):
+        read_lexicon(text, "site.toml")
