@@ -23,7 +23,7 @@ class OwnError(Exception):
 
     def body(self) -> bytes:
         kind = "invalid_request_error" if self.status < 500 else "upstream_error"
-        if self.end == "rejected" and self.status >= 500:
+        if self.end in ("rejected", "shutdown") and self.status >= 500:
             kind = "server_error"
         return msgspec.json.encode(
             {"error": {"message": f"demur: {self}", "type": kind, "param": None, "code": self.code}}
@@ -42,6 +42,30 @@ def draining() -> OwnError:
 
 def no_websocket() -> OwnError:
     return OwnError(501, "websocket_not_supported", "WebSocket connections are not relayed")
+
+
+def no_tunnel() -> OwnError:
+    return OwnError(501, "connect_not_supported", "CONNECT is not for this proxy: it stands in front of one upstream")
+
+
+def no_such_target() -> OwnError:
+    return OwnError(404, "not_found", "the request target * names nothing here")
+
+
+def malformed() -> OwnError:
+    return OwnError(400, "malformed_request", "the request is not valid HTTP")
+
+
+def head_too_large(limit: int) -> OwnError:
+    return OwnError(431, "headers_too_large", f"the request's headers or trailers are over the limit of {limit} bytes")
+
+
+def target_too_long(limit: int) -> OwnError:
+    return OwnError(414, "target_too_long", f"the request's path and query are over the limit of {limit} bytes")
+
+
+def stopped() -> OwnError:
+    return OwnError(503, "shutting_down", "demur stopped before the exchange had ended", "shutdown")
 
 
 def total_timeout(seconds: float | None) -> OwnError:

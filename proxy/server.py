@@ -29,6 +29,7 @@ from demur.proxy.app import create_app
 from demur.proxy.capture import content_capture
 from demur.proxy.metrics import Metrics
 from demur.proxy.observe import Observers, Sink
+from demur.proxy.protocol import ClientProtocol
 from demur.proxy.telemetry import Telemetry, TelemetryError
 from demur.proxy.verdict_log import VerdictLog, VerdictLogError
 
@@ -49,7 +50,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=ClientProtocol,
                 ws="none",
                 lifespan="on" if lifespan else "off",
                 log_config=None,
@@ -133,13 +134,13 @@ async def _serve(settings: Settings, ready: Ready) -> None:
 
 async def _drain(observers: Observers, stop: Stop, seconds: float) -> None:
     """Waits for the open exchanges, for a second signal, or for the time to be over."""
-    logger.info("stopping: %d open exchanges have %g s to end", observers.in_flight, seconds)
+    logger.info("stopping: exchanges open: %d, seconds they have to end: %g", observers.in_flight, seconds)
     waits = [asyncio.ensure_future(event.wait()) for event in (observers.idle, stop.second)]
     await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
     if observers.in_flight:
-        logger.warning("%d exchanges had not ended and are broken off", observers.in_flight)
+        logger.warning("exchanges broken off, as they had not ended: %d", observers.in_flight)
 
 
 def _assemble(settings: Settings, closing: ExitStack) -> tuple[Any, Metrics]:

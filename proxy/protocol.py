@@ -1,0 +1,158 @@
+"""uvicorn's HTTP protocol for clients, with what a proxy owes them beyond it.
+
+* A request that asks for another protocol (`Upgrade: h2c`) is an ordinary request (RFC 9110, 7.8). The parser stops
+  behind such a head; it is read again without the wish.
+* A client that pipelines and leaves is gone for all its requests, not for the last one only.
+* Heads and trailers have limits, which also bound what is kept of a head that never ends.
+* Trailers are no headers: they are dropped.
+* An HTTP/1.0 client gets no chunks: its answer ends with the connection.
+* What can't be read is refused in our words, in JSON, and never in the middle of another answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from demur.proxy import errors, headers
+from demur.proxy.errors import OwnError
+
+logger = logging.getLogger("demur.server")
+
+#: Limits of a request's head, far above what is sent: servers take 8 to 64 KB, cookies and tokens reach some tens.
+MAX_HEAD_BYTES = 256 * 1024
+MAX_TARGET_BYTES = 64 * 1024
+#: Requests that may wait behind a running one while we go on reading: only who reads sees the client leave.
+MAX_WAITING = 16
+#: Seconds in which a refused client may read why, while what it still sends is dropped.
+LINGER = 2.0
+
+# Statuses outside of RFC 9110's range go on as they came.
+STATUS_LINE.update({status: b"HTTP/1.1 %d \r\n" % status for status in range(600, 1000)})
+
+
+class ClientProtocol(HttpToolsProtocol):
+    """One client connection."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._cycles: list[RequestResponseCycle] = []  # those not yet answered, and perhaps the one before
+        self._refused = False
+        self._advanced = False  # the parser got a head, a piece of a body or the end of a message
+        self._unfinished = 0  # bytes since then
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        self._unset_keepalive_if_required()
+        self._advanced = False
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._read_without_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError as exc:
+            self._refuse(exc.__context__ if isinstance(exc.__context__, OwnError) else errors.malformed())
+        if self._advanced:
+            self._unfinished = 0
+            return
+        self._unfinished += len(data)
+        if self._unfinished > MAX_HEAD_BYTES:
+            self._refuse(self._too_long())
+
+    def on_headers_complete(self) -> None:
+        """Raises OwnError, which `data_received` gets as the context of the parser's error."""
+        self._advanced = True
+        if (
+            len(self.url) > MAX_TARGET_BYTES
+            or sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES
+        ):
+            raise self._too_long()
+        if self.parser.get_method() == b"CONNECT":
+            raise errors.no_tunnel()
+        if self.url == b"*":
+            raise errors.no_such_target()
+        if self.parser.should_upgrade():
+            return  # it comes again, see data_received
+        super().on_headers_complete()
+        self.headers = []  # for trailers
+        cycle = self.cycle
+        self._cycles = [*(open for open in self._cycles if not open.response_complete), cycle]
+        if 0 < len(self.pipeline) <= MAX_WAITING:
+            self.flow.resume_reading()
+        if cycle.scope["http_version"] == "1.0":
+            cycle.send = _unchunked(cycle)  # type: ignore[assignment,method-assign]
+
+    def on_body(self, body: bytes) -> None:
+        self._advanced = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._advanced = True
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for cycle in self._cycles:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        super().connection_lost(exc)
+
+    def _read_without_upgrade(self, rest: bytes) -> None:
+        """Reads the head again as that of an ordinary request, then what came behind it."""
+        lines = [
+            b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode("ascii"))
+        ]
+        for name, value in self.headers:
+            if name == b"connection":
+                value = b",".join(token for token in value.split(b",") if token.strip().lower() != b"upgrade")
+            lines.append(name + b": " + value)
+        self.parser = httptools.HttpRequestParser(self)
+        self.data_received(b"\r\n".join([*lines, b"", rest]))
+
+    def _too_long(self) -> OwnError:
+        if len(self.url) > MAX_TARGET_BYTES:
+            return errors.target_too_long(MAX_TARGET_BYTES)
+        return errors.head_too_large(MAX_HEAD_BYTES)
+
+    def _refuse(self, error: OwnError) -> None:
+        """Answers with `error` if the request that it is about is the next to be answered; reads no more."""
+        self._refused = True
+        logger.info("a request from a client was refused: %s", error)
+        cycle = self.cycle
+        if (
+            cycle is None
+            or cycle.response_complete
+            or (cycle.more_body and not cycle.response_started and not self.pipeline)
+        ):
+            body = error.body()
+            head = [*errors.json_headers(len(body)), (b"connection", b"close")]
+            lines = [name + b": " + value + b"\r\n" for name, value in head]
+            self.transport.write(b"".join([STATUS_LINE[error.status], *lines, b"\r\n", body]))
+            self.transport.write_eof()
+            self.loop.call_later(LINGER, self.transport.close)
+        elif cycle.more_body:
+            self.transport.close()
+        else:
+            cycle.keep_alive = False  # what stands before it is answered, then the connection closes
+
+
+def _unchunked(cycle: RequestResponseCycle) -> Callable[[Any], Awaitable[None]]:
+    """The cycle's `send` for a client that knows no chunks: a body without a length goes out as it is."""
+    send, unframed = cycle.send, False
+
+    async def send_unchunked(message: Any) -> None:
+        nonlocal unframed
+        if message["type"] == "http.response.start":
+            unframed = headers.get(message["headers"], b"content-length") is None
+            if unframed:
+                cycle.chunked_encoding = False
+        elif unframed:
+            cycle.expected_content_length = len(message["body"])  # uvicorn counts down what is to come
+        await send(message)
+
+    return send_unchunked
