@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,6 +20,14 @@ def pieces(text: str, size: int | None = None) -> list[str]:
     if size:
         return [text[at : at + size] for at in range(0, len(text), size)]
     return _PIECE.findall(text)
+
+
+def encode(value: object) -> bytes:
+    """JSON of whatever a recording holds: half a surrogate pair stays escaped, a number may have any length."""
+    try:
+        return msgspec.json.encode(value)
+    except (UnicodeEncodeError, OverflowError):
+        return json.dumps(value).encode()
 
 
 def choices_of(traces: Sequence[Trace]) -> list[Choice]:
@@ -47,7 +56,7 @@ def completion_events(
 
     def event(parts: list[dict[str, Any]], **more: object) -> bytes:
         chunk = {**_head(head, "chat.completion.chunk"), "choices": parts, **more}
-        return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+        return b"data: " + encode(chunk) + b"\n\n"
 
     silent: dict[str, object] = {"usage": None} if usage else {}
     for index, choice in enumerate(choices):

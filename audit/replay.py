@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from demur.audit.completions import choices_of, completion, completion_events
+from demur.audit.completions import choices_of, completion, completion_events, encode
 from demur.audit.recording import Recorded, Recording
 from demur.classifier.apis import api_of_path
-from demur.classifier.fields import decode
+from demur.classifier.fields import decode, string
 from demur.classifier.request import read_ask
 from demur.classifier.sse import SSEReader
+from demur.classifier.trace import Ask
+
+logger = logging.getLogger("demur.replay")
 
 _AS_RECORDED = ("openai.completions", "openai.responses", "anthropic.messages")
 
@@ -53,7 +56,12 @@ def create_replay_app(recording: Recording, pace: Pace | None = None) -> ASGIApp
             return
         request_id = f"req_replay_{next(numbers):06d}"
         request = Request(scope, receive)
-        response = _respond(request, await request.body(), recording, pace, request_id)
+        body = await request.body()
+        try:
+            response = _respond(request, body, recording, pace, request_id)
+        except Exception as fault:  # a client of OpenAI reads JSON, whatever goes wrong
+            logger.exception("a recorded answer can't be sent")
+            response = _error(500, f"this recorded answer can't be sent: {type(fault).__name__}", "replay_failed")
         response.headers["x-request-id"] = request_id
         await asyncio.sleep(pace.latency)
         await response(scope, receive, send)
@@ -85,7 +93,7 @@ class _Stream(Response):
 def _respond(request: Request, body: bytes, recording: Recording, pace: Pace, request_id: str) -> Response:
     path = request.url.path.rstrip("/")
     if path.endswith("/models"):
-        return JSONResponse({"object": "list", "data": [_model(name) for name in recording.models]})
+        return _json({"object": "list", "data": [_model(name) for name in recording.models]})
     api = api_of_path(path)
     if api is None:
         return _error(404, f"the replay does not know the path {path}", "unknown_url")
@@ -107,7 +115,7 @@ def _respond(request: Request, body: bytes, recording: Recording, pace: Pace, re
         found = found[:1]
     return (
         _as_recorded(found, api, ask.stream, pace)
-        or (_made(found, asked, pace, request_id) if api == "openai.chat" else None)
+        or (_made(found, ask, asked, pace, request_id) if api == "openai.chat" else None)
         or _not_recorded(api, found[0], ask.stream)
     )
 
@@ -120,15 +128,15 @@ def _as_recorded(found: Sequence[Recorded], api: str, stream: bool, pace: Pace) 
     """The recorded response itself, where it is one of this API in the form that was asked for, or an error."""
     first = found[0]
     if first.status >= 400 and isinstance(first.raw, dict):
-        return JSONResponse(_error_body(first.raw), first.status)
+        return _json(_error_body(first.raw), first.status)
     if len(found) > 1 or first.trace.api != api or first.raw is None or isinstance(first.raw, str) != stream:
         return None
     if isinstance(first.raw, str):
-        return _Stream(_cut_into_events(first.raw.encode()), pace, first.status)
-    return Response(msgspec.json.encode(first.raw), first.status, media_type="application/json")
+        return _Stream(_cut_into_events(string(first.raw).encode()), pace, first.status)
+    return _json(first.raw, first.status)
 
 
-def _made(found: Sequence[Recorded], asked: dict[str, Any], pace: Pace, request_id: str) -> Response | None:
+def _made(found: Sequence[Recorded], ask: Ask, asked: dict[str, Any], pace: Pace, request_id: str) -> Response | None:
     """A chat completion built from the recorded text."""
     trace = found[0].trace
     if trace.problem == "upstream_error":
@@ -136,11 +144,11 @@ def _made(found: Sequence[Recorded], asked: dict[str, Any], pace: Pace, request_
     head = {
         "id": f"chatcmpl-{request_id.removeprefix('req_')}",
         "created": int(time.time()),
-        "model": trace.model or asked.get("model") or "replay",
+        "model": trace.model or ask.model or "replay",
     }
     choices = choices_of([recorded.trace for recorded in found])
     if not asked.get("stream"):
-        return JSONResponse(completion(choices, trace.ask.prompt, head))
+        return _json(completion(choices, trace.ask.prompt, head))
     options = asked.get("stream_options")
     usage = isinstance(options, dict) and bool(options.get("include_usage"))
     return _Stream([*completion_events(choices, trace.ask.prompt, head, usage=usage, size=pace.chunk_chars)], pace)
@@ -172,6 +180,10 @@ def _error_body(raw: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in raw.items() if key not in added}
 
 
-def _error(status: int, message: str, code: str) -> JSONResponse:
+def _json(value: object, status: int = 200) -> Response:
+    return Response(encode(value), status, media_type="application/json")
+
+
+def _error(status: int, message: str, code: str) -> Response:
     error = {"message": f"demur replay: {message}", "type": "invalid_request_error", "param": None, "code": code}
-    return JSONResponse({"error": error}, status)
+    return _json({"error": error}, status)

@@ -15,6 +15,7 @@ from demur.audit.completions import pieces
 from demur.audit.loopback import listening
 from demur.audit.recording import Recording
 from demur.audit.replay import Pace, create_replay_app
+from demur.classifier.fields import decode
 from demur.classifier.sse import SSEReader
 
 FIG = {"prompt": "Name a fruit", "response": "A fig,\n  ripe — 無花果 🍈.", "model": "m1"}
@@ -349,3 +350,45 @@ def test_a_taken_port_is_an_error() -> None:
                     pass
 
     asyncio.run(run())
+
+
+#: JSON that can be read and not be written again by a strict encoder, as a key's value.
+ODD_VALUES = [r'"\ud800"', "NaN", "1e999", "9" * 30, "[" * 900 + "]" * 900, '{"a": "\\ude00"}']
+
+
+@pytest.mark.parametrize("odd", ODD_VALUES, ids=["surrogate", "nan", "infinite", "long number", "deep", "within"])
+@pytest.mark.parametrize("stream", ["true", "false"])
+def test_every_answer_is_json_whatever_was_recorded_and_is_asked(odd: str, stream: str) -> None:
+    recorded = decode(f'{{"request": {json.dumps(asking("Odd?"))}, "response": {{"odd": {odd}, "choices": [{{}}]}}}}')
+    error = decode(f'{{"request": {json.dumps(asking("Error?"))}, "response": {{"error": {{"message": {odd}}}}}}}')
+    text = decode(f'{{"prompt": "Text?", "response": "A fig.", "model": {odd}}}')
+    events = decode(f'{{"request": {json.dumps(asking("Stream?"))}, "stream": "data: {{}}\\n\\n\\ud800\\n\\n"}}')
+
+    async def talk(client: httpx.AsyncClient) -> None:
+        for prompt in ("Odd?", "Error?", "Text?", "Stream?", "Nothing?", r"\ud800"):
+            messages = f'"messages": [{{"role": "user", "content": "{prompt}"}}]'
+            request = f'{{"model": {odd}, "stream": {stream}, {messages}}}'
+            for path in ("/v1/chat/completions", "/v1/responses", "/v1/what"):
+                response = await client.post(path, content=request)
+                if response.headers["content-type"].startswith("text/event-stream"):
+                    assert response.text.startswith("data: ")
+                    continue
+                body = response.json()
+                assert response.headers["content-type"] == "application/json"
+                assert response.status_code == 200 or {"message"} <= set(body["error"]), response.text
+        assert (await client.get("/v1/models")).json()["object"] == "list"
+
+    with_replay([recorded, error, text, events], talk)
+
+
+def test_a_fault_of_ours_is_json_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def faulty(*_: object) -> None:
+        raise RuntimeError("out of order")
+
+    async def talk(client: httpx.AsyncClient) -> None:
+        response = await client.post("/v1/chat/completions", json=chat(FIG["prompt"]))
+        assert response.status_code == 500
+        assert response.json()["error"]["code"] == "replay_failed"
+
+    monkeypatch.setattr(Recording, "take", faulty)
+    with_replay([FIG], talk)
