@@ -56,7 +56,7 @@ class Settings(BaseModel):
         default=10_000, description="how many verdicts can be looked up; beyond it the oldest go"
     )
     verdict_log: PathOrNone = Field(
-        default=None, description="file to which each verdict is appended as a line of JSON"
+        default=None, description="file, or pipe with a reader, to which each verdict is appended as a line of JSON"
     )
     min_confidence: Share = Field(default=0.5, description="a verdict less sure than this stays an answer")
     lexicons: Files = Field(default=(), description="own lexicon files, used beside the ones that come with demur")

@@ -2,14 +2,17 @@
 
 The event loop only encodes the record and hands the line over; one thread writes whole batches with a single append, so
 that lines of several processes never mix. The file may be rotated by renaming it (the next batch goes to a new file) or
-by copying and truncating it.
+by copying and truncating it. A pipe or a terminal will do as well: lines for which its reader is gone or too slow are
+lost and counted.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
+import stat
 import threading
 import time
 from collections import deque
@@ -162,7 +165,20 @@ def _encode(record: dict[str, Any]) -> bytes:
 
 
 def _open(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    """For appending: a file, a terminal, or a pipe that somebody reads (`/dev/stdout` is any of these)."""
+    try:
+        # Without O_NONBLOCK, a pipe that nobody reads would hold us up until somebody does.
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o640)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "it is a pipe that nobody reads, or a socket") from error
+        raise
+    mode = os.fstat(fd).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is neither a file nor a pipe")
+    os.set_blocking(fd, True)  # the writer's thread may wait
+    return fd
 
 
 def _rfc3339(ns: int) -> str:

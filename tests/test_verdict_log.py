@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -202,3 +207,61 @@ def test_after_close_a_record_is_lost_quietly(tmp_path: Path) -> None:
     log.ended(exchange())
     assert log.lost == 1
     log.close()
+
+
+def test_a_pipe_that_nobody_reads_is_an_error_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(VerdictLogError, match=r"cannot append to .*pipe: it is a pipe that nobody reads"):
+        VerdictLog(tmp_path / "pipe")
+
+
+def test_a_pipe_with_a_reader_gets_the_lines_and_a_reader_that_leaves_costs_only_lines(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    log = VerdictLog(path)
+    log.ended(exchange(id="read"))
+    got: list[bytes] = []
+
+    def arrived() -> bool:
+        with contextlib.suppress(BlockingIOError):
+            got.append(os.read(reader, 65536))
+        return b"".join(got).endswith(b"\n")
+
+    wait_for(arrived)
+    assert json.loads(b"".join(got))["id"] == "read"
+    os.close(reader)
+    log.ended(exchange(id="unread"))
+    wait_for(partial(lost, log, 1))
+    log.close()
+
+
+def test_a_reader_that_does_not_read_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    log = VerdictLog(path)
+    for _ in range(500):
+        log.ended(exchange(id="x" * 1000))
+    log.close(timeout=0.3)
+    os.close(reader)
+
+
+@pytest.mark.skipif(not Path("/dev/stderr").exists(), reason="there is no /dev/stderr here")
+def test_a_standard_stream_will_do(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path; from demur.proxy.verdict_log import VerdictLog; from exchanges import exchange;"
+        "log = VerdictLog(Path('/dev/stderr')); log.ended(exchange(id='seen')); log.close()"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=env)
+    assert json.loads(done.stderr)["id"] == "seen"
+
+
+def test_what_is_neither_file_nor_pipe_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(VerdictLogError, match="Is a directory"):
+        VerdictLog(tmp_path)
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(str(tmp_path / "s"))
+        with pytest.raises(VerdictLogError, match="or a socket"):
+            VerdictLog(tmp_path / "s")
