@@ -13,6 +13,9 @@ from demur.classifier.verdict import Verdict
 
 Headers = list[tuple[bytes, bytes]]
 
+#: Statuses whose answers have no body, whatever their headers say (RFC 9112, 6.3).
+BODILESS = frozenset({204, 304})
+
 PREFIX = b"x-refusal-"
 TAG = b"x-refusal-tag"
 #: Longest tag that is recorded, in characters.
@@ -69,8 +72,8 @@ def downstream(headers: Iterable[tuple[bytes, bytes]], status: int) -> Headers:
     """The upstream's headers as they go to the client, names in lower case."""
     lower = [(name.lower(), value) for name, value in headers]
     dropped = _HOP | _named_by_connection(lower)
-    if status == 304 or any(name == b"transfer-encoding" for name, _ in lower):
-        # A 304 may state the length of the body it does not have, which our server would wait for.
+    if status in BODILESS or any(name == b"transfer-encoding" for name, _ in lower):
+        # A 304 may state the length of the body it does not have, and some a 204; our server would wait for it.
         dropped |= {b"content-length"}
     return [
         (name, value)

@@ -80,9 +80,8 @@ class Relay:
         except Exception as exc:
             logger.exception("a fault of demur's own")
             await self._fail(record, errors.internal(exc), send)
-        except asyncio.CancelledError:
-            record.ended("shutdown", "demur stopped before the exchange had ended")
-            raise
+        except asyncio.CancelledError:  # a forced stop; raised again, it would be logged as a fault
+            await self._fail(record, errors.stopped(), send)
         finally:
             self.observers.ended(record.exchange(), record.spans)
 
@@ -125,14 +124,20 @@ class Relay:
 
     async def _pass_on(self, record: Record, response: httpx.Response, send: Send) -> None:
         """Chooses how the answer goes to the client."""
-        head = headers.downstream(response.headers.raw, response.status_code)
+        status = response.status_code
+        head = headers.downstream(response.headers.raw, status)
         kind = (headers.get(head, b"content-type") or b"").lower()
         if kind.startswith(b"text/event-stream"):
             await self._stream(record, response, headers.for_event_stream(head), send)
         elif record.api is None:
             await self._begin(record, response, head, [], send)
             await _copy(_body(response), send)
-        elif not kind or response.status_code >= 400 or (b"json" in kind and ":stream" not in record.path):
+        elif (
+            not kind
+            or status >= 400
+            or status in headers.BODILESS
+            or (b"json" in kind and ":stream" not in record.path)
+        ):
             await self._hold(record, response, head, send)
         else:
             reason = f"an answer of type {kind.decode('ascii', 'replace')[:80]} is not read"
@@ -229,7 +234,7 @@ class Relay:
     async def _fail(self, record: Record, error: OwnError, send: Send) -> None:
         """Answers with our own error; once a head has gone out it breaks off: the server closes without a clean end."""
         record.ended(error.end, str(error))
-        log = logger.info if error.end == "rejected" else logger.warning
+        log = logger.info if error.end in ("rejected", "shutdown") else logger.warning
         log("%s %s ended by %s: %s", record.method, record.path, error.end, error)
         if record.status_code is None:
             body = error.body()

@@ -71,6 +71,9 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             )
         except (aiohttp.ClientError, OSError, ValueError) as exc:
             raise _translate(exc, where) from exc
+        if (fault := _unanswerable(response)) is not None:
+            response.close()
+            raise httpx.RemoteProtocolError(f"{where} answered {fault}, which can't be passed on")
         if (connection := response.connection) is not None and (protocol := connection.protocol) is not None:
             protocol.read_timeout = self._idle_timeout
             protocol.start_timeout()
@@ -116,6 +119,17 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 proxy = f"http://{proxy}"
             self._proxies[origin] = URL(proxy) if proxy else None
         return self._proxies[origin]
+
+
+def _unanswerable(response: aiohttp.ClientResponse) -> str | None:
+    """What of an answer has no meaning here: another protocol, no status at all, a body in a coding of the hop."""
+    if response.status < 200:
+        return f"with status {response.status}"
+    codings = response.headers.getall("Transfer-Encoding", ())
+    # "identity" is of the first days of HTTP/1.1; the body is as it is.
+    if codings and ",".join(codings).strip().lower() not in ("chunked", "identity"):
+        return "in a transfer coding besides chunked"
+    return None
 
 
 class _Connector(aiohttp.TCPConnector):

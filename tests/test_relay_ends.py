@@ -26,6 +26,7 @@ from fake_upstream import (
     event,
     head,
     proxy,
+    read_answer,
     request,
     say,
     upstream,
@@ -149,6 +150,73 @@ def test_w39_rate_limit_headers_arrive_under_their_own_names() -> None:
             for line in lines:
                 name, value = line.split(": ")
                 assert answer.all(name) == [value]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("status", [600, 999])
+@pytest.mark.parametrize("sent", [ask(), request("GET", "/v1/models")], ids=["judged", "other"])
+def test_a_status_that_nobody_knows_is_passed_on(status: int, sent: bytes) -> None:
+    async def run() -> None:
+        async with upstream(whole(b"{}", status=f"{status} Odd")) as up, proxy(up.url) as px:
+            answer = await call(px, sent)
+            assert (answer.status, answer.body, answer.clean) == (status, b"{}", True)
+            assert (await px.end()).end == "complete"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (b"HTTP/1.1 099 Odd\r\nContent-Length: 2\r\n\r\n{}",),
+        (b"HTTP/1.1 000 Odd\r\nContent-Length: 2\r\n\r\n{}",),
+        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",),
+        (b"HTTP/1.1 2000 OK\r\nContent-Length: 2\r\n\r\n{}",),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", END),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", END),
+    ],
+    ids=["099", "000", "101", "2000", "coding", "codings"],
+)
+@pytest.mark.parametrize("sent", [ask(), request("GET", "/v1/models")], ids=["judged", "other"])
+def test_an_answer_that_can_not_be_passed_on_is_a_502(steps: Any, sent: bytes) -> None:
+    async def run() -> None:
+        async with upstream(*steps) as up, proxy(up.url) as px:
+            for _ in range(2):
+                answer = await call(px, sent)
+                assert (answer.status, answer.json()["error"]["code"]) == (502, "upstream_disconnected")
+            assert (await px.end()).end == "upstream_error"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["", "Content-Type: text/html\r\n", "Content-Type: application/json\r\n"])
+@pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
+@pytest.mark.parametrize("sent", [ask(), request("DELETE", "/v1/files/x")], ids=["judged", "other"])
+def test_w37_where_no_body_may_follow_a_stated_length_is_dropped(kind: str, status: str, sent: bytes) -> None:
+    async def run() -> None:
+        steps = f"HTTP/1.1 {status}\r\n{kind}Content-Length: 5\r\n\r\n".encode()
+        async with upstream(steps) as up, proxy(up.url) as px, connection(px) as (reader, writer), asyncio.timeout(10):
+            for _ in range(2):
+                writer.write(sent)
+                answer = await read_answer(reader)
+                assert (answer.status, answer.all("content-length")) == (int(status[:3]), [])
+            exchange = await px.end(2)
+            assert exchange.end == "complete"
+            assert exchange.verdict is None or exchange.verdict.status == "empty"
+            assert (exchange.verdict is None) == sent.startswith(b"DELETE")
+
+    asyncio.run(run())
+
+
+def test_head_keeps_the_length_it_states() -> None:
+    async def run() -> None:
+        async with upstream(head(length=5)) as up, proxy(up.url) as px, connection(px) as (reader, writer):
+            for _ in range(2):
+                writer.write(request("HEAD", "/v1/files/x"))
+                answer = await read_answer(reader, bodiless=True)
+                assert (answer.status, answer.get("content-length")) == (200, "5")
+            assert up.connections == 1
 
     asyncio.run(run())
 

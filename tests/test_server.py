@@ -156,6 +156,29 @@ def test_w76_what_does_not_end_is_broken_off(how: str, tmp_path: Any) -> None:
     asyncio.run(run())
 
 
+def test_a_forced_stop_does_not_look_like_a_fault() -> None:
+    async def run() -> None:
+        silent = 60.0
+        async with upstream(*slow_stream(60), then=[(silent,)]) as up, serving(up.url, drain_seconds=0.2) as app:
+            begun = asyncio.ensure_future(app.call(ask(stream=True)))
+            while not up.requests:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            waiting = asyncio.ensure_future(app.call(ask()))
+            await asyncio.sleep(0.3)
+            app.process.send_signal(signal.SIGTERM)
+            assert not (await begun).clean
+            answer = await waiting
+            assert (answer.status, answer.json()["error"]["code"]) == (503, "shutting_down")
+            _, err = await asyncio.wait_for(app.process.communicate(), 10)
+            assert app.process.returncode == 0
+            assert "exchanges open: 2" in err.decode()
+            assert "as they had not ended: 2" in err.decode()
+            for word in ("Traceback", "Exception", "ERROR"):
+                assert word not in err.decode()
+
+    asyncio.run(run())
+
+
 def test_a_port_that_is_taken_is_a_clear_error() -> None:
     async def run() -> None:
         with socket.create_server(("127.0.0.1", 0)) as sock:
