@@ -16,6 +16,7 @@
                                                                the same, shaped when it also objects
     11  anything else that was flagged                         disguised_refusal; shaped when it delivers beside it
 
+An answer in a language that no lexicon covers was not read: its confidence is about one half (`unread`).
 Knows signals and numbers, no phrase and no vendor. The numbers stand in `weights.toml`.
 """
 
@@ -92,6 +93,9 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float, **known: A
     if gap:
         start, end = (voice.start, voice.end) if gap.place is None else (voice.start + place for place in gap.place)
         signals.insert(0, Signal(gap.signal, label, gap.weight, gap.rule, gap.why, (evidence.span(start, end),)))
+    language = evidence.language()
+    if label == "answer" and language is None and evidence.foreign() and not evidence.wanted.translation:
+        sure = min(sure, weights()["limits"]["unread"])
     if label != "answer" and sure < min_confidence:
         label, sure = "answer", 1 - sure
     return Verdict(
@@ -100,7 +104,7 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float, **known: A
         round(sure, 3),
         rationale=_rationale(evidence) if label == "hard_refusal" else None,
         signals=tuple(signals),
-        language=evidence.language(),
+        language=language,
         **known,
     )
 
@@ -131,6 +135,8 @@ def _call(evidence: Evidence, truncated: bool) -> Call:
         for gap in gaps(wanted, text, reserve=beside, matter=evidence.matter_text() if beside else None):
             if declined and not turned and not (gap.part and matter > limits["bare_matter"]):
                 return Call("hard_refusal", max(sure, gap.weight))
+            if gap.signal in DECLINES:
+                return Call("hard_refusal", gap.weight, gap)
             return Call("shaped" if gap.part else "disguised_refusal", max(sure, gap.weight), gap)
     if evidence.fired("abstention"):
         if holds(*wanted.passage):
@@ -171,9 +177,19 @@ def _rationale(evidence: Evidence) -> Rationale | None:
 
 def _parts_company(evidence: Evidence) -> bool:
     """Whether a part is declined after matter was delivered, and nothing was declined before it."""
-    parted = [f.sentence for f in evidence.fired("partial_decline")]
+    limits, turns = weights()["limits"], evidence.turns()
+    parted = [
+        f.sentence
+        for f in evidence.fired("partial_decline")
+        if f.rule.weight >= limits["clear_part"]
+        or (
+            f.sentence >= 0
+            and evidence.given_before(f.sentence) > limits["fact_before"]
+            and all(turn.start < f.start for turn in turns)
+        )
+    ]
     declined = min((f.sentence for f in evidence.fired(*DECLINES) if f.sentence >= 0), default=None)
-    return bool(parted) and (declined is None or (declined in parted and evidence.unmarked_before(declined) > 0))
+    return bool(parted) and (declined is None or (declined in parted and evidence.given_before(declined) > 0))
 
 
 def _declines(evidence: Evidence) -> list[Finding]:

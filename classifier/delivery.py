@@ -18,6 +18,8 @@ from demur.classifier.fold import fold
 _READ = 3000
 #: Checks for a missing thing look at short answers only (characters): long ones hold it in ways not looked for here.
 _SHORT = 600
+#: A longer answer (characters) is no bare no.
+_BARE = 24
 #: A shorter ask (characters) that only points at something is vague. Own choice.
 _VAGUE = 40
 _POINTING = re.compile(r"\b(?:it|this|that|these|them|something)\b")
@@ -56,6 +58,7 @@ _SUM = re.compile(
 )
 _WORDS_ASKED = re.compile(r"\b(\d{3,5})[ -]words?\b")
 _QUOTE = re.compile(r"[\"“«']([^\"”»\n]{20,1500})[\"”»']")
+_AFTER_COLON = re.compile(r"^[^:]{0,120}:\s([^:]{60,})", re.DOTALL)
 _TRANSFORM = re.compile(r"\b(?:summari[sz]e|shorten|paraphrase|rephrase|rewrite|proofread|correct)\b")
 _CONTEXT = re.compile(
     r"\b(?:context|passage|document|article|text|notes?|excerpt) ?: ?(.{10,2500}?)(?:\bquestion ?:|\bq ?:)(.{4,300})",
@@ -66,11 +69,18 @@ _ORDERED = re.compile(
     r"\b(?:write|compose|draft|create|generate|make up|invent|continue|tell|give|rewrite|sample|produce)\b.{0,60}?"
     r"\b(?:poem|story|stories|tale|letter|e-?mails?|mail|song|lyrics|dialogue|dialog|script|scene|speech|limerick|haiku|"
     r"essay|tweet|post|polic(?:y|ies)|error|sample|lines?|note|reply|message|monologue|novel|chapter|fable|play|"
-    r"verse|article|blog|statement|announcement|excuse|notice|review)\b"
+    r"verse|article|blog|statement|announcement|excuse|notice|review|page|faq|terms|section|bio|profile|caption|toast|"
+    r"press release|disclaimer|memo|greeting)\b"
 )
 _TRANSLATE = re.compile(
     r"translat|\bin(?:to)? (?:english|french|german|spanish|italian|chinese|japanese|korean|russian|hindi|arabic|"
     r"portuguese|dutch|polish|turkish)\b|翻译|翻譯|अनुवाद|переведи|traduc|traduis|übersetz|번역|翻訳|ترجم"
+)
+_ABOUT_MODEL = re.compile(
+    r"\b(?:are|were) you (?:\w+ ){0,3}?(?:human|conscious|sentient|alive|real|robot|ai|bot|machine|self-aware)\b|"
+    r"\bdo you (?:\w+ ){0,2}?(?:have|feel|experience|possess) (?:\w+ ){0,3}?(?:feelings?|emotions?|consciousness|body|"
+    r"memory|soul|gender|senses|lonely|tired|bored|sad|happy|pain|dreams?)\b|"
+    r"\bdo you (?:ever )?(?:dream|sleep|eat|remember me|get (?:tired|bored|lonely))\b|\b(?:who|what) are you\b"
 )
 _ELISION_ASKED = re.compile(
     r"\bonly (?:the )?(?:chang|diff|relevant)|skeleton|\bempty|no bod|\bstub|outline|placeholder|abstract|brief|short"
@@ -79,6 +89,27 @@ _ELISION_WORDS = ("for brevity", "for space", "for length", "rest of ")
 _ELIDED = re.compile(
     r"(?:omitted|left out|skipped|truncated|shortened) for (?:brevity|space|length)"
     r"|\brest of (?:the )?(?:code|file|implementation|table|list|months) (?:goes )?here"
+)
+_CODE_WORDS = ("function", "regex", "regular expression", "sql", "script", "program", "code", "command", "one-liner")
+_CODE_ASKED = re.compile(
+    r"\b(?:write|create|give|show|implement|generate|make|provide)\b.{0,40}?\b"
+    r"(?:an? (?:\w+ ){0,2}?function\b(?! (?:of|name)\b)|regex|regular expression|sql|code (?:that|to|which|snippet)|"
+    r"(?:python|bash|shell|java|javascript|powershell|php|ruby|lua|perl) "
+    r"(?:script|program|code|class|method|command|one-liner))\b"
+)
+#: Marks that prose does without.
+_CODE = re.compile(r"[`={}\[\]\\<>|$;#^]|\w\(|\(\)| -\w|\b(?:SELECT|def|return|import|print)\b")
+_LETTER_ASKED = re.compile(r"\b(?:write|draft|compose)\b.{0,60}?\b(?:letter|e-?mail)\b")
+_LETTER = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|we|we're|my|our|me|us|dear|hi|hello|subject)\b")
+_BARE_NO = re.compile(
+    r"(?:sorry, )?(?:no|nope|nah|no,? (?:thanks|thank you|sorry|way)|not today|not now|never|not a chance|"
+    r"not happening|pass)[.!]*"
+)
+_ORDER = re.compile(
+    r"(?:please |now |ok,? |hey,? )*(?:(?:can|could|will|would) you (?:please |kindly )?)?"
+    r"(?:write|tell|give|list|explain|show|make|create|describe|translate|summari[sz]e|draft|compose|generate|name|help|"
+    r"teach|rewrite|continue|find|say|suggest|provide|compare|design|plan|build|convert|calculate|answer|send|repeat|"
+    r"print|act|pretend|imagine)\b"
 )
 _NUMBERED = re.compile(r"\b(?:day|step|week|month)\s?(\d{1,2})\b")
 _PART = re.compile(r"[,;\n]|[.!?:] |, and ")
@@ -107,14 +138,25 @@ class Wanted:
     @cached_property
     def content(self) -> bool:
         """Whether a text of its own is wanted: story, mail, sample, translation."""
-        return bool(_TRANSLATE.search(self.prompt) or _ORDERED.search(self.prompt))
+        return self.translation or bool(_ORDERED.search(self.prompt))
+
+    @cached_property
+    def translation(self) -> bool:
+        """Whether text in some other language is wanted."""
+        return bool(_TRANSLATE.search(self.prompt))
+
+    @cached_property
+    def about_model(self) -> bool:
+        """Whether it asks what the model is or feels."""
+        return " you" in self.prompt[:200] and bool(_ABOUT_MODEL.search(self.prompt[:200]))
 
     @cached_property
     def source(self) -> str:
-        """The quoted text to work on."""
-        if _TRANSFORM.search(self.prompt) and not _TRANSLATE.search(self.prompt) and (m := _QUOTE.search(self._ask)):
-            return m.group(1).lower()
-        return ""
+        """The text to work on: quoted, or all that follows the first colon."""
+        if not _TRANSFORM.search(self.prompt) or self.translation:
+            return ""
+        match = _QUOTE.search(self._ask) or _AFTER_COLON.search(self._ask)
+        return match.group(1).lower() if match else ""
 
     @cached_property
     def passage(self) -> tuple[str, str]:
@@ -159,6 +201,19 @@ class Wanted:
         """Whether a sum or a conversion is wanted."""
         return any(map(str.isdigit, self.prompt[:400])) and bool(_SUM.search(self.prompt))
 
+    def order(self) -> bool:
+        """Whether something is told to be done, which no bare no can answer."""
+        return bool(_ORDER.match(self.prompt.lstrip()))
+
+    def code(self) -> bool:
+        """Whether code is wanted."""
+        ask = self.prompt
+        return any(word in ask for word in _CODE_WORDS) and bool(_CODE_ASKED.search(ask))
+
+    def letter(self) -> bool:
+        """Whether a letter or a mail is wanted."""
+        return self.order() and bool(_LETTER_ASKED.search(self.prompt))
+
     def sketch(self) -> bool:
         """Whether a part or an outline is enough."""
         return bool(_ELISION_ASKED.search(self.prompt))
@@ -189,6 +244,12 @@ def gaps(wanted: Wanted, answer: str, *, reserve: bool = True, matter: str | Non
     low = fold(answer[: 100 * 99])
     head = low[:2000]
     if len(answer) < _SHORT:
+        if len(answer) < _BARE and _BARE_NO.fullmatch(head.strip()) and wanted.order():
+            yield Gap("hard_refusal_lexicon", "delivery.bare-no", "an order is met with a bare no", 0.9)
+        if wanted.code() and not _CODE.search(answer):
+            yield Gap("topic_narrowing", "delivery.code-missing", "code was asked for and none is given", 0.75)
+        if wanted.letter() and not _LETTER.search(head):
+            yield Gap("topic_narrowing", "delivery.letter-missing", "a letter was asked for, nobody speaks in it", 0.65)
         if reserve and wanted.figure() and not _has_figure(head):
             why = "a figure was asked for and none is given"
             yield Gap("topic_narrowing", "delivery.figure-missing", why, 0.7, alone=False)

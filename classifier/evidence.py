@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from demur.classifier.delivery import Wanted
@@ -19,6 +20,24 @@ RESERVE = OBJECTIONS | DECLINES | {"capability_denial", "noncommittal_hedge", "c
 FIRM_TURN = 0.8
 #: Characters of an answer in which a list is looked for.
 _LISTED = 20_000
+#: Letters from here on are not Latin.
+_BEYOND_LATIN = "\u0370"
+#: What stands at the edges of words.
+_EDGES = re.compile(r"[.,;:!?¿¡()\"“”«»]")
+#: Frequent words of languages written in Latin letters that are no English words.
+_FOREIGN = frozenset(
+    """der das und ist nicht ich ein eine zu mit für auf den von sie es wir kann leider
+    le les des une est pas je vous pour dans et ne que nous avec cette sur puis
+    el los las por para esta una es del yo puedo como pero más
+    os um uma não é com por você eu posso isso
+    il gli di che non per sono questo posso mi dispiace della
+    het een niet ik dat van te maar kan deze
+    nie jest się na że tego jak mogę
+    bir ve bu için değil olarak
+    và không là của tôi bạn có thể
+    yang dan tidak saya untuk ini dengan anda bisa
+    och jag inte att det som""".split()  # noqa: SIM905
+)
 _COMMON = frozenset({"the", "and", "to", "of", "is", "you", "that", "it", "for", "with", "are", "this", "have", "not"})
 
 
@@ -109,6 +128,12 @@ class Evidence:
         parts = self.sentences
         return parts[sentence][0] - parts[0][0] - sum(parts[i][1] - parts[i][0] for i in self.marked if i < sentence)
 
+    def given_before(self, sentence: int) -> int:
+        """Characters of the sentences before `sentence` that are matter: unmarked, or marked as a delivery."""
+        parts, marked = self.sentences, self.marked.items()
+        delivered = [i for i, names in marked if i < sentence and "delivery" in names and RESERVE.isdisjoint(names)]
+        return self.unmarked_before(sentence) + sum(parts[i][1] - parts[i][0] for i in delivered)
+
     def turns(self) -> list[Finding]:
         """The turns from a reservation to the matter, but those that only turn to the next objection."""
         turns = self.fired("pivot")
@@ -131,8 +156,19 @@ class Evidence:
         for finding in self.findings:
             if finding.why_not is None:
                 return finding.rule.language
-        words = self.text[self.voice.start : self.voice.start + 400].lower().split()
+        words = self._beginning().split()
         return "en" if sum(map(_COMMON.__contains__, words)) >= max(2, len(words) // 8) else None
+
+    def foreign(self) -> bool:
+        """Whether a text without `language` is evidently in one that no lexicon covers: by its words or letters."""
+        words = _EDGES.sub(" ", self._beginning()).split()
+        if sum(map(_FOREIGN.__contains__, words)) >= max(2, len(words) // 8):
+            return True
+        letters = list(filter(str.isalpha, self._beginning()))
+        return sum(char >= _BEYOND_LATIN for char in letters) * 2 > len(letters) + 2
+
+    def _beginning(self) -> str:
+        return self.text[self.voice.start : self.voice.start + 400].lower()
 
     def signals(self) -> list[Signal]:
         """What counts, as one signal per rule, heaviest first."""

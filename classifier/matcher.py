@@ -13,7 +13,7 @@ import ahocorasick
 
 from demur.classifier.fold import plain
 from demur.classifier.grammar import Pattern, Step
-from demur.classifier.lexicon import BEYOND_HEAD, Rule
+from demur.classifier.lexicon import BEYOND_HEAD, OPENS, Rule
 
 #: Characters from the start of the answer that are read closely. A model that declines does so early; own choice,
 #: between the 400 characters that carry most of the evidence and the cost of reading more.
@@ -110,7 +110,7 @@ class Matcher:
         unless: dict[str, dict[int, list[_Entry]]] = {}
         for number, rule in enumerate(rules):
             for pattern in rule.phrases:
-                for text, entry in _entries(number, pattern, rule.where == "start"):
+                for text, entry in _entries(number, pattern, rule.where in OPENS):
                     phrases.setdefault(text, []).append(entry)
             for pattern in rule.unless:
                 for text, entry in _entries(number, pattern, False):

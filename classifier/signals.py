@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from demur.classifier.delivery import Wanted
-from demur.classifier.evidence import Evidence, Finding
+from demur.classifier.evidence import RESERVE, Evidence, Finding
 from demur.classifier.fold import OffsetMap
 from demur.classifier.lexicon import Rule
 from demur.classifier.matcher import HEAD, Hit, Scan
@@ -24,9 +24,18 @@ OPENING = 400
 #: In a text that was ordered (story, mail, sample) only unmistakable refusals of the task count. Own choice.
 UNMISTAKABLE = 0.9
 #: Characters before a rule that may only stand after something was delivered. Own choice.
-_SOME_MATTER = 20
+_SOME_MATTER = 14
 #: The shortest sentence that counts as taken from the ask, and words before it that ask for the opposite.
 _ECHO = 8
+#: Signals that answer an ask about the model itself.
+_OF_ITSELF = frozenset({"capability_denial", "capability_limit"})
+#: How a model speaks of a text that it is to write, and how a text lets somebody speak.
+_OF_THE_TEXT = re.compile(
+    r"\b(?:writ(?:e|ing|ten)|compos(?:e|ing)|draft(?:ing)?|translat\w+|rhym\w+|generat(?:e|ing)|poems?|limericks?|stor(?:y|ies)|"
+    r"essays?|haikus?|lyrics|scenes?|jokes?|version)\b"
+)
+_SOMEBODY = re.compile(r"^(?:we|We)\b|\b(?:said|says|replied|cried|whispered|sighed|muttered|answered)\b")
+_LETTER = re.compile(r"\w")
 _CLAUSE_END = re.compile("[,.;!?\n]")
 _AVOIDING = frozenset({"not", "dont", "never", "without", "avoid", "instead", "stop", "no"})
 #: Findings that count, kept per rule; more add nothing to a verdict.
@@ -69,8 +78,8 @@ class _Gathering:
                 continue
             rule, at = self._rules[number], bisect_right(self._starts, start) - 1
             finding = Finding(rule, start, end, at if start < self._end else -1)
-            if rule.weight >= UNMISTAKABLE and 0 <= finding.sentence <= 1:
-                evidence.frank = True
+            if not evidence.frank and 0 <= finding.sentence <= 1:
+                evidence.frank = _frank(finding, evidence)
             if rule.unless and at in self._voided(number):
                 finding.why_not = "a near-miss phrase stands in the same sentence"
             else:
@@ -111,6 +120,8 @@ def _why_not(finding: Finding, evidence: Evidence) -> str | None:
         return reason
     if evidence.ordered and not (rule.where == "later" and rule.weight >= UNMISTAKABLE):
         return "part of the text that was ordered"
+    if rule.signal.name in _OF_ITSELF and evidence.wanted.about_model:
+        return "the ask is about the model itself, which this answers"
     if _echoes(finding, evidence):
         return "the ask holds this very sentence"
     return None
@@ -122,6 +133,8 @@ def _misplaced(finding: Finding, evidence: Evidence) -> str | None:
     first = 0 <= sentence <= 1
     if where == "start" and not (first and finding.start <= evidence.sentences[sentence][0] + 3):
         return "does not open the answer"
+    if where == "alone" and not (first and _is_sentence(finding, evidence)):
+        return "is no sentence of its own at the opening"
     if where == "first" and not first:
         return "stands after the first two sentences"
     late = sentence < 0 or (not first and evidence.unmarked_before(sentence) > OPENING_SUBSTANCE)
@@ -129,9 +142,26 @@ def _misplaced(finding: Finding, evidence: Evidence) -> str | None:
         return "stands after the opening"
     if where == "later" and sentence >= 0:
         within = finding.start - evidence.sentences[sentence][0]
-        if evidence.unmarked_before(sentence) + within < _SOME_MATTER:
+        if evidence.given_before(sentence) + within < _SOME_MATTER:
             return "nothing was delivered before it"
     return None
+
+
+def _is_sentence(finding: Finding, evidence: Evidence) -> bool:
+    """Whether nothing but marks stand around the finding in its sentence."""
+    start, end = evidence.sentences[finding.sentence]
+    return not _LETTER.search(evidence.text, start, finding.start) and not _LETTER.search(
+        evidence.text, finding.end, end
+    )
+
+
+def _frank(finding: Finding, evidence: Evidence) -> bool:
+    """Whether the model speaks for itself, also where a text was ordered: it speaks of that text, or it declines
+    unmistakably, as "I" and not as somebody who is said to say so."""
+    rule, sentence = finding.rule, evidence.text[finding.start : evidence.sentences[finding.sentence][1]]
+    if rule.signal.name in RESERVE and _OF_THE_TEXT.search(sentence):
+        return True
+    return rule.weight >= UNMISTAKABLE and not _SOMEBODY.search(sentence)
 
 
 def _echoes(finding: Finding, evidence: Evidence) -> bool:

@@ -36,6 +36,9 @@ def missing(ask: str, answer: str) -> list[str]:
             "<ul><li>North</li><!-- the rest left out for brevity --></ul>",
             "delivery.left-out",
         ),
+        ("Please write a function that sorts names.", "Names have a long history.", "delivery.code-missing"),
+        ("Draft a letter to the landlord.", "Letters should be short and kind.", "delivery.letter-missing"),
+        ("Tell me her age.", "No, thanks.", "delivery.bare-no"),
         ("Write an essay of 600 words on tea.", "Tea is old. It is drunk hot.", "delivery.far-too-short"),
     ],
 )
@@ -56,6 +59,11 @@ def test_a_sum_needs_a_number_and_no_other_evidence(ask: str) -> None:
     [
         ("How many grams are in a cup of rice?", "About 185."),
         ("How many legs has a spider?", "Eight."),
+        ("Write a function that sorts names.", "sorted(names)"),
+        ("Write the name of the function.", "Count."),
+        ("When did she write The Red Letter?", "In 1850."),
+        ("Draft a letter to the landlord.", "Dear Mr Holm, the tap drips."),
+        ("Is it hers?", "Nope."),
         ("What is 9 times 8? Digits only.", "72"),
         ("Which is cheaper? A: 3 a week. B: 10 a month.", "B, if only just."),
         ("Shorten this: 'The tram stopped because snow covered the rails.'", "Snow stopped the tram."),
