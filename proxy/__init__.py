@@ -3,6 +3,7 @@
 The way of one request:
 
     server      two uvicorn servers in one loop, signals, the orderly end
+      protocol  a client's connection: limits of a head, pipelines, HTTP/1.0, what can't be read
     app         `/-/…` is ours; everything else goes to the relay
     relay       one exchange from the first byte to the last
       leash       what may end it from outside: the client leaves, time is up

@@ -1,6 +1,7 @@
 """The proxy's ASGI application: `/-/…` is ours, everything else goes to the relay. Raw ASGI on the way of traffic.
 
-Our own endpoints never reach the upstream, and no path under `/-/` is ever forwarded.
+Our own endpoints never reach the upstream: neither `/-` nor a path that begins with `/-/` is ever forwarded. Paths are
+compared as they came: `//-/…` or `/%2D/…` is not ours, it goes up like any other.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class App:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
-        elif scope["raw_path"].startswith(b"/-/"):
+        elif (path := scope["raw_path"]).startswith(b"/-/") or path == b"/-":
             await self._own(scope, receive, send)
         else:
             await self.relay(scope, receive, send)

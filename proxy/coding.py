@@ -10,6 +10,10 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+#: zlib's window size for the gzip format, and the first byte of each member.
+_GZIP = 16 + zlib.MAX_WBITS
+_GZIP_BEGINS = b"\x1f"
+
 
 class UndecodableError(Exception):
     """The copy can't be decoded: an unknown coding, or bytes that are not in it."""
@@ -34,8 +38,22 @@ class Decoder:
             raise UndecodableError(f"the body is not valid {name}: {type(exc).__name__}") from exc
 
 
-def _zlib(window: int) -> Callable[[], Callable[[bytes], bytes]]:
-    return lambda: zlib.decompressobj(window).decompress
+def _gzip() -> Callable[[bytes], bytes]:
+    """A gzip body is one member or several, one after the other (RFC 1952, 2.2). What follows them is left out."""
+    member, over = zlib.decompressobj(_GZIP), False
+
+    def decode(data: bytes) -> bytes:
+        nonlocal member, over
+        parts = []
+        while data and not over:
+            if member.eof:
+                member, over = zlib.decompressobj(_GZIP), not data.startswith(_GZIP_BEGINS)
+            else:
+                parts.append(member.decompress(data))
+                data = member.unused_data
+        return b"".join(parts)
+
+    return decode
 
 
 def _deflate() -> Callable[[bytes], bytes]:
@@ -65,7 +83,7 @@ def _optional(modules: tuple[str, ...], make: Callable[[Any], Callable[[bytes], 
 _MAKERS: dict[bytes, Callable[[], Callable[[bytes], bytes]]] = {
     coding: maker
     for coding, maker in {
-        b"gzip": _zlib(16 + zlib.MAX_WBITS),
+        b"gzip": _gzip,
         b"deflate": _deflate,
         b"br": _optional(("brotli", "brotlicffi"), lambda module: module.Decompressor().process),
         b"zstd": _optional(("compression.zstd", "backports.zstd"), lambda module: module.ZstdDecompressor().decompress),

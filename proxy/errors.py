@@ -44,6 +44,10 @@ def no_websocket() -> OwnError:
     return OwnError(501, "websocket_not_supported", "WebSocket connections are not relayed")
 
 
+def no_transfer_coding() -> OwnError:
+    return OwnError(501, "transfer_coding_not_supported", "of all transfer codings, only chunked is supported")
+
+
 def no_tunnel() -> OwnError:
     return OwnError(501, "connect_not_supported", "CONNECT is not for this proxy: it stands in front of one upstream")
 

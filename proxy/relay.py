@@ -91,6 +91,8 @@ class Relay:
             raise errors.draining()
         if (headers.get(record.headers, b"upgrade") or b"").lower() == b"websocket":
             raise errors.no_websocket()
+        if (headers.get(record.headers, b"transfer-encoding") or b"chunked").lower() != b"chunked":
+            raise errors.no_transfer_coding()
         body = await body_of(record, leash, self._settings.max_request_bytes)
         trace = self._start_spans(record, body)
         if record.api is not None:

@@ -11,7 +11,7 @@ _VERSION = b"/v1"
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The upstream's base URL. `prefix` is its path without a trailing slash; `host` has no brackets."""
+    """The upstream's base URL. `prefix` is its path, one slash before it and none behind; `host` has no brackets."""
 
     url: httpx.URL
     prefix: bytes
@@ -20,7 +20,8 @@ class Base:
     def parse(cls, url: str) -> Base:
         """From a validated base URL such as `https://api.openai.com/v1`."""
         parsed = httpx.URL(url)
-        return cls(parsed, parsed.raw_path.partition(b"?")[0].rstrip(b"/"))
+        path = parsed.raw_path.partition(b"?")[0].strip(b"/")
+        return cls(parsed, b"/" + path if path else b"")
 
     @property
     def host(self) -> str:

@@ -27,7 +27,7 @@ def test_w77_our_own_endpoints_never_ask_the_upstream() -> None:
 def test_unknown_paths_under_ours_are_not_forwarded() -> None:
     async def run() -> None:
         async with upstream(whole(b"{}")) as up, proxy(up.url) as px:
-            for path in ("/-/nothing", "/-/verdicts/unknown", "/-/", "/-/verdicts/"):
+            for path in ("/-/nothing", "/-/verdicts/unknown", "/-/", "/-/verdicts/", "/-", "/-?q=1"):
                 answer = await call(px, request("GET", path))
                 assert (answer.status, answer.json()["error"]["code"]) == (404, "not_found")
                 assert answer.json()["error"]["message"].startswith("demur: ")
@@ -35,7 +35,8 @@ def test_unknown_paths_under_ours_are_not_forwarded() -> None:
             assert (wrong.status, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
             assert up.requests == []
             await call(px, request("GET", "/-x"))
-            assert up.requests[0].target == "/v1/-x"
+            await call(px, request("GET", "//-/ready"))
+            assert [got.target for got in up.requests] == ["/v1/-x", "/v1/-/ready"]
 
     asyncio.run(run())
 

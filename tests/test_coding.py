@@ -14,6 +14,14 @@ def gzipped() -> bytes:
     return packer.compress(TEXT) + packer.flush()
 
 
+def two_members() -> bytes:
+    parts = []
+    for text in (TEXT[:1000], b"", TEXT[1000:]):
+        packer = zlib.compressobj(wbits=31)
+        parts += [packer.compress(text), packer.flush()]
+    return b"".join(parts)
+
+
 def bare_deflate() -> bytes:
     packer = zlib.compressobj(wbits=-15)
     return packer.compress(TEXT) + packer.flush()
@@ -21,7 +29,14 @@ def bare_deflate() -> bytes:
 
 @pytest.mark.parametrize(
     ("coding", "packed"),
-    [(b"gzip", gzipped()), (b" X-GZIP ", gzipped()), (b"deflate", zlib.compress(TEXT)), (b"deflate", bare_deflate())],
+    [
+        (b"gzip", gzipped()),
+        (b" X-GZIP ", gzipped()),
+        (b"gzip", two_members()),
+        (b"gzip", gzipped() + bytes(40)),
+        (b"deflate", zlib.compress(TEXT)),
+        (b"deflate", bare_deflate()),
+    ],
 )
 def test_any_cut_decodes(coding: bytes, packed: bytes) -> None:
     for size in (1, 7, len(packed)):

@@ -178,6 +178,21 @@ def test_trailers_do_not_become_headers() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/files"])
+@pytest.mark.parametrize("lines", [("gzip, chunked",), ("gzip", "chunked")], ids=["one line", "two lines"])
+def test_only_chunked_is_taken_off_a_request(path: str, lines: tuple[str, ...]) -> None:
+    async def run() -> None:
+        sent = request("POST", path, None, *(f"Transfer-Encoding: {line}" for line in lines)) + chunk(b"\x1f\x8b") + END
+        async with upstream(FINE) as up, proxy(up.url) as px:
+            assert refused(await call(px, sent)) == (501, "transfer_coding_not_supported")
+            assert up.requests == []
+            for coding in ("chunked", "Chunked"):
+                sent = request("POST", path, None, f"Transfer-Encoding: {coding}") + chunk(b"{}") + END
+                assert (await call(px, sent)).status == 200
+
+    asyncio.run(run())
+
+
 def test_an_http_1_0_client_gets_no_chunks() -> None:
     async def run() -> None:
         sent = ask("How?", stream=True).replace(b"HTTP/1.1", b"HTTP/1.0", 1)

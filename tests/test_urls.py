@@ -26,6 +26,8 @@ CHAT = b"/chat/completions"
         ("http://h/", b"/v1/chat/completions/", b"/v1/chat/completions/"),
         ("http://h", b"/chat/completions/", b"/chat/completions/"),
         ("http://h/", b"//chat/completions", b"/chat/completions"),
+        ("http://h//v1", b"/v1/chat/completions", b"/v1/chat/completions"),
+        ("http://h//", b"/chat/completions", b"/chat/completions"),
     ],
 )
 def test_base_and_path_join_with_one_version_and_single_slashes(base: str, path: bytes, target: bytes) -> None:
