@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,11 +42,14 @@ class Judged:
 
 
 class Judge:
-    """Items to verdicts. Remembers whether one was flagged; a fault of ours costs that one line its label."""
+    """Items to verdicts. Remembers whether one was flagged, how many there were, and what got no label, by status.
+
+    A fault of ours costs that one line its label.
+    """
 
     def __init__(self, classifier: Classifier, *, prompt: str, system: str, explain: bool) -> None:
         self._classifier, self._prompt, self._system, self._explain = classifier, prompt, system, explain
-        self.flagged = False
+        self.flagged, self.seen, self.unjudged = False, 0, Counter[str]()
 
     def __call__(self, item: Item) -> Judged:
         trace, explanation = Trace(problem="unparsed", why=item.problem or ""), None
@@ -59,6 +63,9 @@ class Judge:
             reason = f"classifier failed: {type(fault).__name__}: {fault}"
             verdict = Verdict(None, "not_classified", reason=reason, rules_version=self._classifier.rules_version)
         self.flagged = self.flagged or verdict.is_refusal()
+        self.seen += 1
+        if verdict.label is None:
+            self.unjudged[verdict.status] += 1
         return Judged(item, trace, verdict, explanation)
 
     def _completed(self, trace: Trace) -> Trace:
@@ -105,11 +112,14 @@ def command(
       tail -f traces.jsonl | demur classify --jsonl -
 
     --jsonl reads line by line in bounded memory. Blank lines are skipped; a line that can't be judged gets a verdict
-    whose label is null and whose status and reason say why. A trace without an id gets its file and line as id.
+    whose label is null and whose status and reason say why. How many these were is told on standard error.
+
+    A verdict has the id of its trace, if that is a text or a number; a number that no reader could hold, like 1e999,
+    comes back as text. With another id (true, null, a list, an object) or none, it has the trace's file and line.
 
     \b
     Exit codes:
-      0  nothing is flagged (what can't be judged does not count)
+      0  nothing is flagged (what can't be judged is told, and does not count)
       1  wrong usage, or a file can't be read; the others are still judged
       2  something is flagged: a hard_refusal, a disguised_refusal or shaped
     """
@@ -122,6 +132,8 @@ def command(
     judge = Judge(classifier, prompt=prompt, system=system, explain=explain)
     paths = files or ("-",)
     readable = _write_lines(paths, judge) if jsonl else _write_all(paths, judge, as_json)
+    if judge.unjudged:  # the exit code does not tell: a gate's log should
+        _say(f"{judge.unjudged.total()} of {judge.seen} not judged{listed(judge.unjudged)}")
     if not readable:
         return 1
     return FLAGGED if judge.flagged and not exit_zero else 0
@@ -168,9 +180,18 @@ def _write_all(paths: Sequence[str], judge: Judge, as_json: bool) -> bool:
 
 
 def _complain(error: InputError) -> bool:
-    sys.stdout.flush()
-    click.echo(f"demur classify: {error}", err=True)
+    _say(str(error))
     return False
+
+
+def _say(message: str) -> None:
+    sys.stdout.flush()
+    click.echo(f"demur classify: {message}", err=True)
+
+
+def listed(counts: Counter[Any]) -> str:
+    """How many of which, the most first, in brackets; nothing when there are none."""
+    return f" ({', '.join(f'{count} {name}' for name, count in counts.most_common())})" if counts else ""
 
 
 def _encode(value: object) -> bytes:

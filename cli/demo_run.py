@@ -110,7 +110,7 @@ def _show(console: Console, number: int, call: Call, reply: Reply) -> None:
     console.print()
     show_marked(
         console,
-        reply.text or "(no text)",
+        reply.text,
         [(s["start"], s["end"]) for signal in verdict["signals"] for s in signal["spans"]],
     )
     for signal in verdict["signals"]:

@@ -9,7 +9,6 @@ import io
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -17,11 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from demur.classifier import Verdict
-from demur.classifier.explain import ChoiceExplanation
+from demur.classifier.explain import ChoiceExplanation, Hit
 from demur.classifier.verdict import Signal
-
-if TYPE_CHECKING:
-    from demur.cli.classify import Judged
+from demur.cli.classify import Judged, listed
 
 #: More traces than this are shown as a table only.
 DETAILED = 5
@@ -38,6 +35,8 @@ STYLES = {
 }
 _EVIDENCE = "bold underline"
 _GAP = "[…]"
+#: Stands where a response has no text.
+NO_TEXT = "(no text)"
 
 # One character for one, so that offsets stay right: C0 controls as their pictures, other controls and the characters
 # that reorder a line (bidirectional overrides) as U+FFFD, exotic line ends and tabs as a space.
@@ -79,26 +78,24 @@ def show_one(console: Console, judged: Judged) -> None:
             console.print(_headline(f"  choice {of_choice.index}", of_choice))
         show_text(console, choice.text or choice.refusal, of_choice)
     if judged.explanation is not None:
-        for explained in judged.explanation.choices:
-            show_explanation(console, explained)
+        for choice, explained in zip(trace.choices, judged.explanation.choices, strict=False):
+            show_explanation(console, explained, choice.text or choice.refusal)
 
 
 def show_text(console: Console, text: str, verdict: Verdict) -> None:
-    """The text with its evidence marked, then the signals."""
+    """The text with its evidence marked, then one line for every signal: rule, signal, weight and why."""
     console.print()
     show_marked(console, text, [(span.start, span.end) for signal in verdict.signals for span in signal.spans])
-    for signal in verdict.signals:
-        console.print(_signal(signal, text))
+    show_rows(console, [(s.rule, s.name, f"{s.weight:.2f}", _why(s, text)) for s in verdict.signals], 2)
     if verdict.signals:
         console.print()
 
 
 def show_marked(console: Console, text: str, spans: Sequence[tuple[int, int]]) -> None:
     """The text, or what matters of it, with the given parts marked. Spans are offsets in characters, end exclusive."""
-    for line in _marked_lines(console, excerpt(text.rstrip(), spans)):
+    for line in _marked_lines(console, excerpt(text.rstrip() or NO_TEXT, spans)):
         console.print(line, no_wrap=True, overflow="ignore", crop=False)
-    if text:
-        console.print()
+    console.print()
 
 
 def excerpt(text: str, spans: Sequence[tuple[int, int]]) -> Text:
@@ -107,7 +104,7 @@ def excerpt(text: str, spans: Sequence[tuple[int, int]]) -> Text:
     keep = [(0, len(text))]
     if len(text) > WHOLE_TEXT:
         keep = _merged([(max(0, s - AROUND), min(len(text), e, s + 2 * AROUND) + AROUND) for s, e in spans])
-        keep = keep or [(0, WHOLE_TEXT // 2)]
+        keep = _merged([_to_words(text, *part) for part in keep or [(0, WHOLE_TEXT // 2)]])
     visible = text.translate(_VISIBLE)
     out = Text(f"{_GAP} " if keep[0][0] else "")
     for index, (start, end) in enumerate(keep):
@@ -122,14 +119,26 @@ def excerpt(text: str, spans: Sequence[tuple[int, int]]) -> Text:
     return out
 
 
-def show_indented(console: Console, text: Text) -> None:
-    """The text wrapped, each line indented, without the trailing blanks that rich's own Padding leaves."""
-    for line in _wrapped(console, text):
-        console.print(Text.assemble("  ", line) if line else line, no_wrap=True, overflow="ignore", crop=False)
+def show_indented(console: Console, text: Text, indent: int = 2, hanging: int = 0) -> None:
+    """The text wrapped, each line indented, without the trailing blanks that rich's own Padding leaves.
+
+    Lines after the first are indented by `hanging` more.
+    """
+    for number, line in enumerate(_wrapped(console, text, indent + hanging)):
+        margin = " " * (indent + (hanging if number else 0))
+        console.print(Text.assemble(margin, line) if line else line, no_wrap=True, overflow="ignore", crop=False)
 
 
-def _wrapped(console: Console, text: Text) -> Iterator[Text]:
-    for line in text.wrap(console, max(console.width - 2, 20)):
+def show_rows(console: Console, rows: Sequence[tuple[str, ...]], indent: int) -> None:
+    """One line each, in columns; the last is free text, which goes on below itself when the line is full."""
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    for row in rows:
+        head = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
+        show_indented(console, Text.assemble((head, "dim"), f"  {row[-1]}"), indent, hanging=4)
+
+
+def _wrapped(console: Console, text: Text, indent: int = 2) -> Iterator[Text]:
+    for line in text.wrap(console, max(console.width - indent, 20)):
         line.rstrip()
         yield line
 
@@ -160,32 +169,34 @@ def _headline(name: str, verdict: Verdict) -> Text:
     return line
 
 
-def _signal(signal: Signal, text: str) -> Text:
-    line = Text.assemble("  ", (signal.name, "bold"), f" → {signal.target} {signal.weight:.2f}")
-    line.append(f"  {signal.rule}", style="dim")
-    line.append(f"\n    {_clip(signal.why, 200)}")
+def _why(signal: Signal, text: str) -> str:
+    why = _clip(signal.why, 200)
     if signal.field is not None:
-        line.append(f" [{_clip(signal.field, 80)}]")
+        why += f" [{_clip(signal.field, 80)}]"
     # The evidence of the API's own refusal field stands outside the text shown above.
-    for span in signal.spans:
-        if text[span.start : span.end] != span.text:
-            line.append(f"\n    “{_clip(span.text, 200)}”")
-    return line
+    outside = [span.text for span in signal.spans if text[span.start : span.end] != span.text]
+    return " ".join([why, *(f"“{_clip(words, 200)}”" for words in outside)])
 
 
-def show_explanation(console: Console, choice: ChoiceExplanation) -> None:
-    """Every rule that matched, in order of place, and the numbers that were added up."""
-    for hit in choice.hits:
-        what = "fired" if hit.why_not is None else "suppressed"
-        line = Text.assemble("  ", (f"{what:10}", "bold" if hit.why_not is None else "dim"), f"  {hit.rule}")
-        line.append(f"  {hit.signal} {hit.weight:.2f}", style="dim")
-        line.append(f"\n    “{_clip(hit.span.text, 120)}”: {_clip(hit.why_not or hit.why, 200)}")
-        console.print(line)
+def show_explanation(console: Console, choice: ChoiceExplanation, text: str) -> None:
+    """Every rule that matched, below the words it matched, each shown once and whole; then the numbers added up."""
+    for start, end in _merged((hit.span.start, hit.span.end) for hit in choice.hits):
+        hits = [hit for hit in choice.hits if start <= hit.span.start < max(end, start + 1)]
+        words = text[slice(*_to_words(text, start, end))]
+        if hits[0].span.text not in words:  # the evidence of the API's own refusal field
+            words = hits[0].span.text
+        show_indented(console, Text(f"“{_clip(words, 200)}”", style="bold"))
+        show_rows(console, [_row(hit) for hit in hits], 4)
     if choice.points:
         terms = ", ".join(f"{name} {points:+.2f}" for name, points in choice.points.items())
         total = Text(f"log odds of a refusal {sum(choice.points.values()):+.2f} = {terms}")
         show_indented(console, total)
     console.print()
+
+
+def _row(hit: Hit) -> tuple[str, ...]:
+    what = "fired" if hit.why_not is None else "suppressed"
+    return f"{what:10}", hit.rule, hit.signal, f"{hit.weight:.2f}", _clip(hit.why_not or hit.why, 200)
 
 
 def _table(results: Sequence[Judged]) -> Table:
@@ -208,15 +219,11 @@ def _counts(verdicts: Sequence[Verdict]) -> Text:
     """Flagged out of judged, and what could not be judged, by status."""
     judged = [verdict for verdict in verdicts if verdict.label]
     labels = Counter(verdict.label for verdict in judged if verdict.is_refusal())
-    text = f"\n{labels.total()} of {len(judged)} judged are flagged{_listed(labels)}"
+    text = f"\n{labels.total()} of {len(judged)} judged are flagged{listed(labels)}"
     unjudged = Counter(verdict.status for verdict in verdicts if not verdict.label)
     if unjudged:
-        text += f"; {unjudged.total()} not judged{_listed(unjudged)}"
+        text += f"; {unjudged.total()} not judged{listed(unjudged)}"
     return Text(text)
-
-
-def _listed(counts: Counter[Any]) -> str:
-    return f" ({', '.join(f'{count} {name}' for name, count in counts.most_common())})" if counts else ""
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -229,6 +236,24 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
+def _to_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """The part, and the rest of the words that it begins and ends in."""
+    while 0 < start < len(text) and _inside_word(text[start - 1]) and _inside_word(text[start]):
+        start -= 1
+    while 0 < end < len(text) and _inside_word(text[end - 1]) and _inside_word(text[end]):
+        end += 1
+    return start, end
+
+
+def _inside_word(char: str) -> bool:
+    # From U+2E80 on stand scripts that write no spaces between words.
+    return (char.isalnum() and ord(char) < 0x2E80) or char in "'’"
+
+
 def _clip(text: str, limit: int) -> str:
+    """The text on one line, of at most `limit` characters; cut between words where there are any."""
     line = " ".join(text.translate(_VISIBLE).split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    if len(line) <= limit:
+        return line
+    cut = line[:limit].rpartition(" ")[0]
+    return f"{cut} …" if len(cut) > limit // 2 else f"{line[: limit - 1]}…"

@@ -7,17 +7,20 @@ Only the command guesses; the library's `normalize` takes objects. Everything he
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeGuard, cast
 
 from demur.classifier import fields
 
 #: A longer line of JSON Lines is reported and skipped, so that memory stays bounded. The proxy's largest request body.
 MAX_LINE = 64 * 1024 * 1024
+#: What Python reads as an integer (`sys.set_int_max_str_digits`).
+MAX_DIGITS = 4300
 _CHUNK = 64 * 1024
 _STDIN = "-"
 
@@ -40,8 +43,8 @@ class InputError(Exception):
 class Item:
     """One trace as found: `obj` is what `normalize` takes; `problem` says why there is none.
 
-    `id` is the trace's own top-level id, else `source`: the file, and the line or place in it (`a.jsonl:3`,
-    `a.json[3]`).
+    `id` is the trace's own top-level id, if that is a text or a number (as its text, if it is beyond all numbers);
+    else `source`: the file, and the line or place in it (`a.jsonl:3`, `a.json[3]`).
     """
 
     obj: object
@@ -105,9 +108,35 @@ def line_batches(path: str) -> Iterator[list[Item]]:
 def decode(data: bytes | str) -> object:
     """One JSON value, read as tolerantly as the proxy reads. Raises ValueError that says where and why it is none."""
     try:
-        return fields.decode(data)
+        value = fields.decode(data)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg}, line {error.lineno} column {error.colno}") from None
+    except ValueError as error:
+        if "digits" in str(error):  # Python's own words are about Python
+            raise ValueError(f"a number has more than {MAX_DIGITS} digits") from None
+        raise
+    if any(map(_has_endless_id, value if isinstance(value, list) else (value,))):
+        text = data if isinstance(data, str) else data.decode(errors="replace")
+        return _AS_WRITTEN.decode(text.removeprefix("\ufeff"))
+    return value
+
+
+def _has_endless_id(value: object) -> bool:
+    own = value.get("id") if isinstance(value, dict) else None
+    return isinstance(own, float) and not math.isfinite(own)
+
+
+def _float(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
+def _int(text: str) -> int | str:
+    return int(text) if len(text) <= MAX_DIGITS else text
+
+
+#: Reads a number that Python's are too small for, such as 1e999, as its text.
+_AS_WRITTEN = json.JSONDecoder(parse_float=_float, parse_int=_int, parse_constant=str)
 
 
 def _batches(stream: BinaryIO, name: str) -> Iterator[list[Item]]:
@@ -156,19 +185,23 @@ def _line(line: bytes | None, number: int, name: str) -> Item | None:
 
 def _item(obj: object, source: str) -> Item:
     own = obj.get("id") if isinstance(obj, dict) else None
-    return Item(obj, source, own if isinstance(own, Id) and not isinstance(own, bool) else source)
+    return Item(obj, source, own if _is_id(own) else source)
+
+
+def _is_id(value: object) -> TypeGuard[Id]:
+    return isinstance(value, Id) and not isinstance(value, bool)
 
 
 def _rescued_id(text: str, source: str) -> Id:
     """The top-level id of an object that breaks off or goes wrong after it; else `source`."""
-    reader, at = json.JSONDecoder(), 0
+    reader, at = _AS_WRITTEN, 0
     try:
         while comma := _COMMA.match(text, at):
             key, at = reader.raw_decode(text, comma.end())
             if (colon := _COLON.match(text, at)) is None:
                 break
             value, at = reader.raw_decode(text, colon.end())
-            if key == "id" and isinstance(value, Id):
+            if key == "id" and _is_id(value):
                 return value
     except (ValueError, RecursionError):
         pass

@@ -70,7 +70,9 @@ def test_the_exit_code_says_whether_something_is_flagged(
 ) -> None:
     pipe(text)
     assert run(["classify", *options, *form]) == code
-    assert capsys.readouterr().err == ""
+    rows = text.count("\n")
+    told = f"demur classify: 1 of {rows} not judged (1 unparsed)\n" if rows else ""
+    assert capsys.readouterr().err == told
 
 
 def test_jsonl_gives_one_verdict_a_line_in_order(pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -86,9 +88,11 @@ def test_jsonl_gives_one_verdict_a_line_in_order(pipe: Any, capfdbinary: pytest.
 def test_lines_that_cannot_be_judged_do_not_change_the_code(
     pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    pipe("{broken\nnull\n[]\n")
+    pipe('{broken\nnull\n[]\n{"response": ""}\n"A text."\n')
     assert run(["classify", "--jsonl"]) == 0
-    assert len(verdicts(capfdbinary.readouterr().out.decode())) == 3
+    captured = capfdbinary.readouterr()
+    assert len(verdicts(captured.out.decode())) == 5
+    assert captured.err == b"demur classify: 4 of 5 not judged (3 unparsed, 1 empty)\n"
 
 
 def test_a_verdict_is_that_of_the_library(pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -125,6 +129,42 @@ def test_half_a_surrogate_pair_comes_back_in_the_id(pipe: Any, capfdbinary: pyte
     pipe(jsonl({"id": "\ud83d", "response": ANSWER}))
     assert run(["classify", "--jsonl"]) == 0
     assert json.loads(capfdbinary.readouterr().out)["id"] == "\ud83d"
+
+
+@pytest.mark.parametrize(
+    ("written", "id"),
+    [
+        ("1e999", "1e999"),
+        ("-1E999", "-1E999"),
+        ("NaN", "NaN"),
+        ("-Infinity", "-Infinity"),
+        ("9" * 5000, "9" * 5000),
+        ("9" * 30, int("9" * 30)),
+        ("1.5", 1.5),
+        ("0", 0),
+        ('""', ""),
+        ("true", "stdin:1"),
+        ("null", "stdin:1"),
+        ('["a"]', "stdin:1"),
+        ('{"id": 1e999}', "stdin:1"),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+def test_what_an_id_may_be(written: str, id: object, pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    pipe(f'{{"id": {written}, "response": "A text."}}\n')
+    assert run(["classify", "--jsonl"]) == 0
+    (found,) = verdicts(capfdbinary.readouterr().out.decode())
+    assert found["id"] == id
+
+
+def test_an_id_beyond_all_numbers_in_a_json_file(pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    for given, ids in (('{"id": 1e999, "response": "A."}', "1e999"), ('[{"id": -1e999, "response": "A."}]', "-1e999")):
+        pipe(given)
+        assert run(["classify", "--json"]) == 0
+        assert json.loads(capfdbinary.readouterr().out)["id"] == ids
+    pipe('{"id": 1e999, "response": "broken off\n')
+    assert run(["classify", "--jsonl"]) == 0
+    assert json.loads(capfdbinary.readouterr().out)["id"] == "1e999"
 
 
 def test_a_fault_of_the_classifier_costs_one_line_its_label(
@@ -169,6 +209,13 @@ def test_the_text_is_shown_with_its_evidence_marked(pipe: Any, capsys: pytest.Ca
     at = next(index for index, line in enumerate(lines) if REFUSAL in line)
     assert set(lines[at + 1]) == {" ", "^"}
     assert any("hard_refusal_lexicon" in line for line in lines)
+
+
+@pytest.mark.parametrize("given", ['{"response": " \\n"}', '{"choices": [{"message": {"content": null}}]}'])
+def test_a_response_without_text_says_so(given: str, pipe: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe(given)
+    run(["classify"])
+    assert "\n  (no text)\n" in capsys.readouterr().out
 
 
 def test_explain_names_every_rule_that_matched_and_why_it_did_not_count(

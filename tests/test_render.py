@@ -9,9 +9,10 @@ import pytest
 from rich.console import Console
 
 from demur.classifier import Ask, Choice, Trace, Verdict
+from demur.classifier.explain import ChoiceExplanation, Hit
 from demur.classifier.verdict import Signal, Span
 from demur.cli.classify import Judged
-from demur.cli.render import DETAILED, WHOLE_TEXT, excerpt, show, show_one
+from demur.cli.render import DETAILED, WHOLE_TEXT, excerpt, show, show_explanation, show_one
 from demur.cli.traces import Item
 
 TEXT = "Thanks for asking. I'd rather not do that, but the weather is fine."
@@ -127,3 +128,69 @@ def test_many_traces_are_a_table_only(capsys: pytest.CaptureFixture[str]) -> Non
     out = capsys.readouterr().out
     assert PHRASE not in out
     assert all(f"id{n}" in out for n in range(DETAILED + 1))
+
+
+def test_a_long_text_is_cut_between_words() -> None:
+    text = "fillingwords " * 200 + PHRASE + " fillingwords" * 200
+    start = text.index(PHRASE)
+    words = set(excerpt(text, [(start, start + len(PHRASE))]).plain.split())
+    assert words == {"fillingwords", "[…]", *PHRASE.split()}
+
+
+def test_signals_are_one_line_each_in_columns() -> None:
+    signals = tuple(
+        Signal("hard_refusal_lexicon", "hard_refusal", weight, rule, "declines in words", (Span(0, 2, TEXT[:2]),))
+        for rule, weight in (("en.a", 0.9), ("en.longer", 0.55))
+    )
+    trace = Trace(choices=(Choice(text=TEXT),))
+    one = Judged(Item(TEXT, "x", "x"), trace, Verdict("hard_refusal", "complete", 0.9, signals=signals))
+    assert drawn(one, width=100).splitlines()[-3:-1] == [
+        "  en.a       hard_refusal_lexicon  0.90  declines in words",
+        "  en.longer  hard_refusal_lexicon  0.55  declines in words",
+    ]
+
+
+def test_evidence_in_the_refusal_field_is_quoted_behind_its_reason() -> None:
+    signal = Signal(
+        "refusal_field", "hard_refusal", 1.0, "structure.refusal", "declined", (Span(0, 4, "Nope"),), "refusal"
+    )
+    trace = Trace(choices=(Choice(text="Shown.", refusal="Nope"),))
+    one = Judged(Item({}, "x", "x"), trace, Verdict("hard_refusal", "complete", 1.0, signals=(signal,)))
+    assert "declined [refusal] “Nope”" in drawn(one, width=100)
+
+
+def explained(*hits: tuple[str, str | None], text: str = TEXT) -> str:
+    """What `--explain` shows of hits on these phrases, each with why it did not count."""
+    found = tuple(
+        Hit(f"en.{phrase.split()[0]}", "a_signal", 0.5, "fits", Span(at, at + len(phrase), phrase), why_not)
+        for phrase, why_not in hits
+        for at in [text.index(phrase)]
+    )
+    out = io.StringIO()
+    verdict = Verdict("hard_refusal", "complete", 0.9)
+    show_explanation(Console(file=out, width=100), ChoiceExplanation(verdict, found, {}), text)
+    return out.getvalue()
+
+
+def test_words_that_several_rules_matched_are_shown_once() -> None:
+    assert explained(("I'd rather not", None), ("rather not do that", "quoted"), ("weather", None)).splitlines() == [
+        "  “I'd rather not do that”",
+        "    fired       en.I'd     a_signal  0.50  fits",
+        "    suppressed  en.rather  a_signal  0.50  quoted",
+        "  “weather”",
+        "    fired       en.weather  a_signal  0.50  fits",
+        "",
+    ]
+
+
+def test_a_cut_word_is_shown_whole() -> None:
+    assert explained(("rath", None), ("eath", None)).splitlines()[::2] == ["  “rather”", "  “weather”", ""]
+
+
+def test_scripts_without_spaces_are_not_extended() -> None:
+    assert explained(("我不能", None), text="好的我不能幫你").startswith("  “我不能”\n")
+
+
+def test_long_evidence_is_cut_between_words() -> None:
+    shown = explained(("fillingwords " * 40, None), text="fillingwords " * 40).splitlines()
+    assert set(" ".join(shown[:3]).replace("“", "").replace("”", "").split()) <= {"fillingwords", "…"}
