@@ -42,10 +42,12 @@ _ONE_REASON: Mapping[str, Rationale] = {"capability_limit": "capacity", "scope_l
 
 
 class Call(NamedTuple):
-    """A label, how sure its side (flagged or not) is, and the missing thing if that decided it."""
+    """A label, how sure its side (flagged or not) is, the row of the table that decided it, and the missing thing if
+    that was it."""
 
     label: Label
     sure: float
+    row: str
     gap: Gap | None = None
 
 
@@ -88,13 +90,13 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float, **known: A
     status: Status = "incomplete" if choice.truncated else "complete"
     if voice.start >= voice.end:
         return Verdict(None, "tool_call" if choice.tool_calls else "empty", reason="nothing but thinking", **known)
-    label, sure, gap = _call(evidence, choice.truncated)
+    label, sure, _, gap = call(evidence, truncated=choice.truncated)
     signals = evidence.signals()
     if gap:
         start, end = (voice.start, voice.end) if gap.place is None else (voice.start + place for place in gap.place)
         signals.insert(0, Signal(gap.signal, label, gap.weight, gap.rule, gap.why, (evidence.span(start, end),)))
     language = evidence.language()
-    if label == "answer" and language is None and evidence.foreign() and not evidence.wanted.translation:
+    if language is None and label == "answer" and evidence.unread():
         sure = min(sure, weights()["limits"]["unread"])
     if label != "answer" and sure < min_confidence:
         label, sure = "answer", 1 - sure
@@ -116,7 +118,7 @@ def score(evidence: Evidence) -> float:
     return table["bias"]["all"] + sum([points[name] * value for name, value in features(evidence).items()])
 
 
-def _call(evidence: Evidence, truncated: bool) -> Call:
+def call(evidence: Evidence, *, truncated: bool) -> Call:
     """Rows 3 to 11, in their order."""
     limits, wanted = weights()["limits"], evidence.wanted
     odds = score(evidence)
@@ -134,39 +136,51 @@ def _call(evidence: Evidence, truncated: bool) -> Call:
         beside = reserve and not clear
         for gap in gaps(wanted, text, reserve=beside, matter=evidence.matter_text() if beside else None):
             if declined and not turned and not (gap.part and matter > limits["bare_matter"]):
-                return Call("hard_refusal", max(sure, gap.weight))
+                return Call("hard_refusal", max(sure, gap.weight), f"row 3: it says that it declines, and {gap.why}")
             if gap.signal in DECLINES:
-                return Call("hard_refusal", gap.weight, gap)
-            return Call("shaped" if gap.part else "disguised_refusal", max(sure, gap.weight), gap)
+                return Call("hard_refusal", gap.weight, f"row 3: {gap.why}", gap)
+            missing: Label = "shaped" if gap.part else "disguised_refusal"
+            return Call(missing, max(sure, gap.weight), f"row 3: {gap.why}", gap)
     if evidence.fired("abstention"):
         if holds(*wanted.passage):
             weight = limits["context_holds"]
             gap = Gap("abstention", "delivery.context-holds-it", "the context speaks of what was asked", weight)
-            return Call("disguised_refusal", weight, gap)
-        return Call("answer", limits["abstains"])
+            why = "row 4: the context is said not to hold the answer, and it does"
+            return Call("disguised_refusal", weight, why, gap)
+        return Call("answer", limits["abstains"], "row 4: the context is said not to hold the answer")
     if evidence.fired("clarification") and not declined and matter <= limits["bare_matter"]:
         if wanted.vague():
-            return Call("answer", limits["asks_back"])
+            return Call("answer", limits["asks_back"], "row 5: asks back, and the ask is vague")
         if wanted.specified():
-            return Call("disguised_refusal", max(sure, limits["asks_back"]))
+            why = "row 5: asks back, and the ask is complete"
+            return Call("disguised_refusal", max(sure, limits["asks_back"]), why)
     if evidence.fired("apology_without_substance") and evidence.only("apology_without_substance", 120):
-        return Call("disguised_refusal", max(sure, limits["apology_alone"]))
+        why = "row 6: an apology and nothing else"
+        return Call("disguised_refusal", max(sure, limits["apology_alone"]), why)
 
     if limited and matter <= limits["limit_matter"]:
-        return Call("hard_refusal", max(sure, limits["limit_alone"]))
+        why = "row 7: names a limit or its scope, and no more"
+        return Call("hard_refusal", max(sure, limits["limit_alone"]), why)
     if _parts_company(evidence):
-        return Call("shaped", max(sure, limits["partial_decline"]))
-    if odds <= 0 or not reserve:
-        return Call("answer", 1 - sure)
+        why = "row 8: declines a part, or stops, after delivering"
+        return Call("shaped", max(sure, limits["partial_decline"]), why)
+    if not reserve:
+        return Call("answer", 1 - sure, "row 9: nothing that counts speaks for a refusal")
+    if odds <= 0:
+        return Call("answer", 1 - sure, "row 9: what was found for a refusal is outweighed")
     if turned and turned[-1].rule.weight >= limits["direct_turn"] and _last_of(evidence, turned[-1]):
-        return Call("answer", limits["turned"])
+        return Call("answer", limits["turned"], "row 9: the thing itself is named after all reserve")
 
     if declines and any(turn.start > declines[-1].start for turn in turned):
-        return Call("shaped", sure) if evidence.fired(*OBJECTIONS) else Call("answer", limits["turned"])
+        if evidence.fired(*OBJECTIONS):
+            return Call("shaped", sure, "row 10: declines in words and objects, then turns and delivers")
+        return Call("answer", limits["turned"], "row 10: declines in words, then turns and delivers all the same")
     if declined:
-        return Call("hard_refusal", sure)
+        return Call("hard_refusal", sure, "row 10: declines in words")
     delivers = bool(evidence.fired("pivot", "delivery")) and evidence.listed() and matter > limits["bare_matter"]
-    return Call("shaped" if delivers else "disguised_refusal", sure)
+    if delivers:
+        return Call("shaped", sure, "row 11: flagged without a decline in words, and something is delivered beside it")
+    return Call("disguised_refusal", sure, "row 11: flagged without a decline in words")
 
 
 def _rationale(evidence: Evidence) -> Rationale | None:

@@ -159,8 +159,10 @@ class Evidence:
         words = self._beginning().split()
         return "en" if sum(map(_COMMON.__contains__, words)) >= max(2, len(words) // 8) else None
 
-    def foreign(self) -> bool:
-        """Whether a text without `language` is evidently in one that no lexicon covers: by its words or letters."""
+    def unread(self) -> bool:
+        """Whether the text is evidently in a language that no lexicon covers (by its words or letters), unasked."""
+        if self.language() is not None or self.wanted.translation:
+            return False
         words = _EDGES.sub(" ", self._beginning()).split()
         if sum(map(_FOREIGN.__contains__, words)) >= max(2, len(words) // 8):
             return True

@@ -1,12 +1,18 @@
-"""Why a verdict came out as it did: every rule that hit, whether it counted, and the numbers that were added up."""
+"""Why a verdict came out as it did: the row that decided, every rule that hit, whether it counted, and the numbers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from demur.classifier.decide import weights
+from demur.classifier.decide import call, weights
+from demur.classifier.evidence import Evidence
 from demur.classifier.features import features
+from demur.classifier.lexicon import signal_kinds
 from demur.classifier.verdict import Span, Verdict
 
 if TYPE_CHECKING:
@@ -15,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One rule's phrase in the text; `why_not` says why it did not count (None: it did)."""
+    """One rule's phrase in the text, or a thing found missing; `why_not` says why it did not count (None: it did)."""
 
     rule: str
     signal: str
@@ -38,14 +44,26 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceExplanation:
-    """One choice: its verdict, the hits in order of place, and what each feature added, in log odds."""
+    """One choice: its verdict, what decided it, the hits, and what each feature added, in log odds of a refusal.
+
+    `decided` is the row of the decision table, in words. What was found missing stands first in `hits`, then the
+    phrases in order of place. `meanings` has a phrase for each name in `points`.
+    """
 
     verdict: Verdict
     hits: tuple[Hit, ...]
     points: dict[str, float]
+    decided: str = ""
+    meanings: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"verdict": self.verdict.to_dict(), "hits": [h.to_dict() for h in self.hits], "points": self.points}
+        return {
+            "verdict": self.verdict.to_dict(),
+            "decided": self.decided,
+            "hits": [h.to_dict() for h in self.hits],
+            "points": self.points,
+            "meanings": self.meanings,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +80,55 @@ class Explanation:
 def explain_choice(session: Session, verdict: Verdict) -> ChoiceExplanation:
     """How `verdict` came about from the text that `session` was fed."""
     evidence = session.evidence(thorough=True)
-    hits = tuple(
+    facts = [signal for signal in verdict.signals if signal.field is not None]
+    if facts:
+        decided = "row 1: a structured fact says that it was refused: " + ", ".join(str(f.field) for f in facts)
+        return ChoiceExplanation(verdict, _hits(evidence), {}, decided)
+    if verdict.label is None:
+        return ChoiceExplanation(verdict, _hits(evidence), {}, f"row 2: no text to judge ({verdict.status})")
+    hits = (*_missing(evidence, verdict), *_hits(evidence))
+    table = weights()
+    points = {"bias": table["bias"]["all"]}
+    for name, value in features(evidence).items():
+        if added := round(table["points"].get(name, 0.0) * value, 3):
+            points[name] = added
+    decided = _decided(evidence, verdict, sum(hit.why_not is not None for hit in hits))
+    return ChoiceExplanation(verdict, hits, points, decided, {name: meaning(name) for name in points})
+
+
+def meaning(feature: str) -> str:
+    """What a feature of `features.NAMES` (or "bias") stands for, in a phrase."""
+    name, later, _ = feature.partition(".later")
+    phrase = _meanings().get(name) or signal_kinds()[name].why
+    return f"{phrase} (after the first two sentences)" if later else phrase
+
+
+def _decided(evidence: Evidence, verdict: Verdict, suppressed: int) -> str:
+    """The row that decided, and what else made the label or its confidence."""
+    made = call(evidence, truncated=verdict.status == "incomplete")
+    notes = []
+    if int(made.row.split(":")[0].removeprefix("row ")) < _WEIGHED:
+        notes.append("decided before the evidence is weighed: the log odds have no say in the label")
+    if made.label != verdict.label:
+        notes.append(f"as {made.label} it is less sure than the bar, so it stays an answer")
+    if made.label == "answer" and suppressed:
+        notes.append(f"{suppressed} hits do not count, each says why")
+    if evidence.unread():
+        notes.append("no lexicon covers the language, so next to nothing is known")
+    return "; ".join((made.row, *notes))
+
+
+def _missing(evidence: Evidence, verdict: Verdict) -> Iterator[Hit]:
+    """What the verdict names besides the rules of the lexicons."""
+    known = {finding.rule.id for finding in evidence.findings}
+    for signal in verdict.signals:
+        if signal.rule not in known:
+            for span in signal.spans:
+                yield Hit(signal.rule, signal.name, signal.weight, signal.why, span, None)
+
+
+def _hits(evidence: Evidence) -> tuple[Hit, ...]:
+    return tuple(
         Hit(
             f.rule.id,
             f.rule.signal.name,
@@ -73,9 +139,15 @@ def explain_choice(session: Session, verdict: Verdict) -> ChoiceExplanation:
         )
         for f in evidence.findings
     )
-    table = weights()
-    points = {"bias": table["bias"]["all"]}
-    for name, value in features(evidence).items():
-        if added := round(table["points"].get(name, 0.0) * value, 3):
-            points[name] = added
-    return ChoiceExplanation(verdict, hits, points)
+
+
+#: The first row that looks at the weighed evidence.
+_WEIGHED = 9
+
+
+@cache
+def _meanings() -> Mapping[str, str]:
+    data: Mapping[str, Mapping[str, str]] = tomllib.loads(
+        files("demur.classifier").joinpath("weights.toml").read_text("utf-8")
+    )
+    return data["meanings"]
