@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from typing import Any
 
 import httptools
@@ -66,10 +67,8 @@ class ClientProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Raises OwnError, which `data_received` gets as the context of the parser's error."""
         self._advanced = True
-        if (
-            len(self.url) > MAX_TARGET_BYTES
-            or sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES
-        ):
+        size = sum(map(len, chain.from_iterable(self.headers)))
+        if len(self.url) > MAX_TARGET_BYTES or size > MAX_HEAD_BYTES:
             raise self._too_long()
         if self.parser.get_method() == b"CONNECT":
             raise errors.no_tunnel()
@@ -96,11 +95,15 @@ class ClientProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._give_up()
+        super().connection_lost(exc)
+
+    def _give_up(self) -> None:
+        """Tells every request that has no answer yet that its client is gone."""
         for cycle in self._cycles:
             if not cycle.response_complete:
                 cycle.disconnected = True
                 cycle.message_event.set()
-        super().connection_lost(exc)
 
     def _read_without_upgrade(self, rest: bytes) -> None:
         """Reads the head again as that of an ordinary request, then what came behind it."""
@@ -134,6 +137,7 @@ class ClientProtocol(HttpToolsProtocol):
             lines = [name + b": " + value + b"\r\n" for name, value in head]
             self.transport.write(b"".join([STATUS_LINE[error.status], *lines, b"\r\n", body]))
             self.transport.write_eof()
+            self._give_up()
             self.loop.call_later(LINGER, self.transport.close)
         elif cycle.more_body:
             self.transport.close()

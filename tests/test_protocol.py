@@ -236,6 +236,22 @@ def test_what_can_not_be_read_is_refused_in_json(sent: bytes, expected: tuple[in
     asyncio.run(run())
 
 
+def test_a_body_that_can_not_be_read_ends_its_upload_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demur.proxy.protocol.LINGER", 60.0)
+
+    async def run() -> None:
+        async with upstream(FINE) as up, proxy(up.url) as px, connection(px) as (reader, writer), asyncio.timeout(10):
+            writer.write(request("POST", "/v1/files", None, "Transfer-Encoding: chunked") + chunk(b"abc"))
+            while not up.connections:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            writer.write(b"zz\r\n")
+            assert (await px.end()).end == "client_disconnect"
+            assert refused(await read_answer(reader)) == (400, "malformed_request")
+            assert up.requests == []
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("steps", [(0.2, FINE), (*STREAM[:2], 0.2, *STREAM[2:])], ids=["whole", "stream"])
 def test_nonsense_behind_a_request_does_not_spoil_its_answer(steps: Any) -> None:
     async def run() -> None:
