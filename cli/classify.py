@@ -35,7 +35,7 @@ class Judged:
         out["id"] = self.item.id
         if self.explanation is not None:
             out["explanation"] = [
-                {"index": choice.verdict.index, "hits": [hit.to_dict() for hit in choice.hits], "points": choice.points}
+                {"index": choice.verdict.index} | {k: v for k, v in choice.to_dict().items() if k != "verdict"}
                 for choice in self.explanation.choices
             ]
         return out
@@ -82,7 +82,9 @@ class Judge:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an object for one trace, a list for several.")
 @click.option("--prompt", default="", metavar="TEXT", help="What was asked, for traces that do not say it.")
 @click.option("--system", default="", metavar="TEXT", help="The system message, for traces that do not say it.")
-@click.option("--explain", is_flag=True, help="Also show every rule that matched: fired or suppressed, and why.")
+@click.option(
+    "--explain", is_flag=True, help="Also show what decided, and every rule that matched: fired or suppressed, and why."
+)
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something is flagged.")
 @settings_flags(["min_confidence", "lexicons"])
 def command(

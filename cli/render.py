@@ -179,19 +179,32 @@ def _why(signal: Signal, text: str) -> str:
 
 
 def show_explanation(console: Console, choice: ChoiceExplanation, text: str) -> None:
-    """Every rule that matched, below the words it matched, each shown once and whole; then the numbers added up."""
-    for start, end in _merged((hit.span.start, hit.span.end) for hit in choice.hits):
-        hits = [hit for hit in choice.hits if start <= hit.span.start < max(end, start + 1)]
+    """What decided; what is missing; every rule that matched, below its words; then the numbers that were added up.
+
+    Words that several rules matched are shown once, and whole.
+    """
+    if choice.decided:
+        show_indented(console, Text.assemble(("decided by: ", "bold"), choice.decided), hanging=4)
+    # What is missing was found in no particular place: its span is all that was looked at.
+    show_rows(console, [_row(hit) for hit in choice.hits if _is_missing(hit)], 2)
+    matched = [hit for hit in choice.hits if not _is_missing(hit)]
+    for start, end in _merged((hit.span.start, hit.span.end) for hit in matched):
+        hits = [hit for hit in matched if start <= hit.span.start < max(end, start + 1)]
         words = text[slice(*_to_words(text, start, end))]
         if hits[0].span.text not in words:  # the evidence of the API's own refusal field
             words = hits[0].span.text
         show_indented(console, Text(f"“{_clip(words, 200)}”", style="bold"))
         show_rows(console, [_row(hit) for hit in hits], 4)
     if choice.points:
-        terms = ", ".join(f"{name} {points:+.2f}" for name, points in choice.points.items())
-        total = Text(f"log odds of a refusal {sum(choice.points.values()):+.2f} = {terms}")
-        show_indented(console, total)
+        show_indented(
+            console, Text(f"log odds of a refusal {sum(choice.points.values()):+.2f}, the sum of", style="bold")
+        )
+        show_rows(console, [(f"{n:+.2f}", name, choice.meanings.get(name, "")) for name, n in choice.points.items()], 4)
     console.print()
+
+
+def _is_missing(hit: Hit) -> bool:
+    return hit.rule.startswith("delivery.")
 
 
 def _row(hit: Hit) -> tuple[str, ...]:

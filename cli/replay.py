@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,11 +18,22 @@ if TYPE_CHECKING:
 
     from demur.audit.recording import Recording
 
+#: The longest wait, in milliseconds.
+AN_HOUR = 3_600_000
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _milliseconds(name: str, text: str) -> Callable[[Command], Command]:
-    return click.option(name, default=0, show_default=True, type=click.FloatRange(0), metavar="MS", help=text)
+    return click.option(
+        name, default=0, show_default=True, type=click.FloatRange(0, AN_HOUR), callback=_number, metavar="MS", help=text
+    )
+
+
+def _number(ctx: click.Context, parameter: click.Parameter, value: float) -> float:
+    if math.isnan(value):
+        raise click.BadParameter("'nan' is not a number of milliseconds")
+    return value
 
 
 @click.command(short_help="Answer from recorded traces.")

@@ -19,6 +19,8 @@ from demur.classifier import fields
 
 #: A longer line of JSON Lines is reported and skipped, so that memory stays bounded. The proxy's largest request body.
 MAX_LINE = 64 * 1024 * 1024
+#: A larger file is not read as a whole.
+MAX_FILE = 512 * 1024 * 1024
 #: What Python reads as an integer (`sys.set_int_max_str_digits`).
 MAX_DIGITS = 4300
 _CHUNK = 64 * 1024
@@ -57,9 +59,15 @@ def read_items(path: str) -> list[Item]:
     """All traces of one file (`-` is standard input). Raises InputError when there are none to judge."""
     name = display_name(path)
     try:
-        data = sys.stdin.buffer.read() if path == _STDIN else Path(path).read_bytes()
+        if path == _STDIN:
+            data = sys.stdin.buffer.read(MAX_FILE + 1)
+        else:
+            with Path(path).open("rb") as stream:
+                data = stream.read(MAX_FILE + 1)
     except OSError as error:
         raise InputError(f"{name}: {error.strerror or error}") from error
+    if len(data) > MAX_FILE:
+        raise InputError(f"{name}: is larger than {MAX_FILE >> 20} MiB; JSON Lines of any size are read with --jsonl")
     return sniff(data, name)
 
 

@@ -38,6 +38,7 @@ MOST_COUNT = 10**9
 OFF_WORDS = frozenset({"off", "none", "false"})
 
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
+_BRACKETED = re.compile(r"([^@]*@)?\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 
 
@@ -97,9 +98,14 @@ def _host(value: str) -> str:
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
-        if not _HOST_NAME.fullmatch(value):
+        if not _is_host_name(value):
             raise ValueError("not an address, nor a host name") from None
         return value
+
+
+def _is_host_name(text: str) -> bool:
+    """Letters, digits and "_.-", in parts of at most 63: what looking a name up takes."""
+    return bool(_HOST_NAME.fullmatch(text)) and len(text) < 254 and all(0 < len(p) < 64 for p in text.split("."))
 
 
 def _url(value: str) -> str:
@@ -113,6 +119,8 @@ def _url(value: str) -> str:
         raise ValueError("it does not begin with http:// or https://")
     if not parts.hostname:
         raise ValueError("it names no host")
+    if not (_BRACKETED.fullmatch(parts.netloc) or _is_host_name(parts.hostname.removesuffix("."))):
+        raise ValueError("its host is not an address, nor a host name")
     if "?" in value or "#" in value:
         raise ValueError("a base URL has no query and no fragment")
     try:

@@ -229,8 +229,10 @@ def test_explain_names_every_rule_that_matched_and_why_it_did_not_count(
     run(["classify", "--explain", "--jsonl"])
     (found,) = verdicts(capfdbinary.readouterr().out.decode())
     (choice,) = found["explanation"]
+    assert f"decided by: {choice['decided']}" in " ".join(shown.split())
     assert {hit["fired"] for hit in choice["hits"]} == {True, False}
-    assert choice["points"]
+    for name, points in choice["points"].items():
+        assert f"{points:+.2f} {name} {choice['meanings'][name]}" in " ".join(shown.split())
     for hit in choice["hits"]:
         assert f"{'fired' if hit['fired'] else 'suppressed':10}  {hit['rule']}" in shown
         assert (hit["why_not"] or hit["why"]) in " ".join(shown.split())

@@ -64,7 +64,17 @@ def test_a_taken_port_is_an_error(traces: Path, capsys: pytest.CaptureFixture[st
     assert f"cannot listen on 127.0.0.1 port {port}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", [["--port", "99999"], ["--latency", "-1"], ["--chunk-chars", "0"]])
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--port", "99999"],
+        ["--latency", "-1"],
+        ["--latency", "nan"],
+        ["--chunk-delay", "inf"],
+        ["--chunk-delay", "1e300"],
+        ["--chunk-chars", "0"],
+    ],
+)
 def test_impossible_numbers_are_wrong_usage(
     option: list[str], traces: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,6 +79,11 @@ def test_upstream(written: str, url: str) -> None:
         ("https://api.example/\n", "characters"),
         ("https://bücher.example", "xn--"),
         ("http://[::1", "IPv6"),
+        ("http://[::1];/", "host is not an address"),
+        ("http://a..example/", "host is not an address"),
+        (f"http://{'a' * 64}.example/", "host is not an address"),
+        (f"http://{'a.' * 130}example/", "host is not an address"),
+        ("http://a^b/", "host is not an address"),
     ],
 )
 def test_no_upstream(written: str, why: str) -> None:
@@ -100,7 +105,9 @@ def test_host(written: str, host: str) -> None:
     assert Settings(host=written).host == host
 
 
-@pytest.mark.parametrize("written", ["", "a b", "http://localhost", "localhost:80", "[localhost]", "*"])
+@pytest.mark.parametrize(
+    "written", ["", "a b", "http://localhost", "localhost:80", "[localhost]", "*", "a..b", "a" * 64]
+)
 def test_no_host(written: str) -> None:
     with pytest.raises(ValidationError):
         Settings(host=written)

@@ -183,6 +183,24 @@ def test_words_that_several_rules_matched_are_shown_once() -> None:
     ]
 
 
+def test_what_decided_comes_first_then_what_is_missing_then_the_numbers_with_their_meaning() -> None:
+    missing = Hit("delivery.steps-missing", "topic_narrowing", 0.9, "no steps", Span(0, len(TEXT), TEXT), None)
+    hit = Hit("en.w", "a_signal", 0.5, "fits", Span(51, 58, "weather"), None)
+    verdict = Verdict("answer", "complete", 0.9)
+    choice = ChoiceExplanation(verdict, (missing, hit), {"bias": -2.5}, "row 3: because", {"bias": "the start"})
+    out = io.StringIO()
+    show_explanation(Console(file=out, width=100), choice, TEXT)
+    assert out.getvalue().splitlines() == [
+        "  decided by: row 3: because",
+        "  fired       delivery.steps-missing  topic_narrowing  0.90  no steps",
+        "  “weather”",
+        "    fired       en.w  a_signal  0.50  fits",
+        "  log odds of a refusal -2.50, the sum of",
+        "    -2.50  bias  the start",
+        "",
+    ]
+
+
 def test_a_cut_word_is_shown_whole() -> None:
     assert explained(("rath", None), ("eath", None)).splitlines()[::2] == ["  “rather”", "  “weather”", ""]
 

@@ -140,6 +140,13 @@ def test_a_line_beyond_the_limit_is_reported_and_the_next_one_read(
     assert third.problem == "line longer than 1 MiB"
 
 
+def test_a_file_too_large_to_be_read_as_a_whole_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traces, "MAX_FILE", 2**20)
+    (tmp_path / "big.txt").write_bytes(b"a" * (2**20 + 1))
+    with pytest.raises(InputError, match=r"big\.txt: is larger than 1 MiB; .*--jsonl"):
+        read_items(str(tmp_path / "big.txt"))
+
+
 def test_a_live_pipe_is_read_line_by_line() -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb") as stream, os.fdopen(write, "wb", buffering=0) as source:
