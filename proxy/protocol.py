@@ -52,9 +52,7 @@ class ClientProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         self._advanced = False
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._read_without_upgrade(data[upgrade.args[0] :])
+            self._parse(data)
         except httptools.HttpParserError as exc:
             self._refuse(exc.__context__ if isinstance(exc.__context__, OwnError) else errors.malformed())
         if self._advanced:
@@ -105,8 +103,20 @@ class ClientProtocol(HttpToolsProtocol):
                 cycle.disconnected = True
                 cycle.message_event.set()
 
-    def _read_without_upgrade(self, rest: bytes) -> None:
-        """Reads the head again as that of an ordinary request, then what came behind it."""
+    def _parse(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                self.parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                rest = rest[upgrade.args[0] :]
+                head = self._head_without_upgrade()
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.feed_data(head)
+
+    def _head_without_upgrade(self) -> bytes:
+        """The head behind which the parser has stopped, as that of an ordinary request."""
         lines = [
             b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode("ascii"))
         ]
@@ -114,8 +124,7 @@ class ClientProtocol(HttpToolsProtocol):
             if name == b"connection":
                 value = b",".join(token for token in value.split(b",") if token.strip().lower() != b"upgrade")
             lines.append(name + b": " + value)
-        self.parser = httptools.HttpRequestParser(self)
-        self.data_received(b"\r\n".join([*lines, b"", rest]))
+        return b"\r\n".join([*lines, b"", b""])
 
     def _too_long(self) -> OwnError:
         if len(self.url) > MAX_TARGET_BYTES:
@@ -125,7 +134,7 @@ class ClientProtocol(HttpToolsProtocol):
     def _refuse(self, error: OwnError) -> None:
         """Answers with `error` if the request that it is about is the next to be answered; reads no more."""
         self._refused = True
-        logger.info("a request from a client was refused: %s", error)
+        logger.debug("a request from a client was refused: %s", error)
         cycle = self.cycle
         if (
             cycle is None
@@ -156,7 +165,7 @@ def _unchunked(cycle: RequestResponseCycle) -> Callable[[Any], Awaitable[None]]:
             if unframed:
                 cycle.chunked_encoding = False
         elif unframed:
-            cycle.expected_content_length = len(message["body"])  # uvicorn counts down what is to come
+            cycle.expected_content_length = len(message.get("body", b""))  # uvicorn counts down what is to come
         await send(message)
 
     return send_unchunked

@@ -59,6 +59,17 @@ def test_a_wish_for_another_protocol_is_ignored(cut: int) -> None:
     asyncio.run(run())
 
 
+def test_many_wishes_for_another_protocol_at_once() -> None:
+    async def run() -> None:
+        async with upstream(whole(b"{}")) as up, proxy(up.url) as px, connection(px) as (reader, writer):
+            writer.write(request("GET", "/-/healthy", None, *H2C) * 1500)
+            async with asyncio.timeout(20):
+                for _ in range(1500):
+                    assert (await read_answer(reader)).status == 200
+
+    asyncio.run(run())
+
+
 def test_a_chunked_body_behind_a_wish_for_another_protocol() -> None:
     async def run() -> None:
         sent = (
