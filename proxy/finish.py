@@ -11,35 +11,32 @@ from typing import Any
 
 import msgspec
 
+from demur.classifier import fields
 from demur.classifier.verdict import Verdict
 from demur.proxy.inspection import Finished, StreamInspection
 
 KEY = b"refusal_verdict"
 #: Bytes of an unfinished event beyond which it is passed on as it comes and gets no key.
-MAX_HELD = 64 * 1024
+MAX_HELD = 1024 * 1024
 
-#: A match unless `data`, whole events, certainly holds no finish reason: its key, followed by anything but null or "".
-may_finish = re.compile(rb'finish_reason"\s*+:\s*+(?!null\b|"")').search  # possessive: blanks are not given back
+#: A match wherever `data`, whole events, has the key of a finish reason without null or "" after it.
+may_finish = re.compile(rb'finish_reason"(?!\s*+:\s*+(?:null\b|""))').search  # possessive: blanks are not given back
 
 _BLANK_LINES = (b"\n\n", b"\r\n\r\n")
 _NEWLINE = re.compile(rb"\r\n|\n|\r")
+# Of the event that is held; it begins with LF only where a CR LF was cut in two.
+_COMMENTS = re.compile(rb"\n?(?::[^\r\n]*+(?:\r\n|\n|\r))*")
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[][{}:]')
 
 
 class _Request(msgspec.Struct):
     n: int | None = None
 
 
-class _Choices(msgspec.Struct):
-    choices: list[msgspec.Raw]
-
-
-class _Index(msgspec.Struct):
-    index: int = 0
-
-
 class FinishChunk:
     """Passes a stream on and adds the key on the way. What it keeps back is at most the event that is still arriving.
 
+    What goes on is the upstream's bytes, each once, in order, plus the key in events that had not gone on yet.
     Ordinary events never wait for the judge: `passes` tells them from their bytes alone.
     """
 
@@ -47,9 +44,9 @@ class FinishChunk:
         self._inspection = inspection
         self._id = id
         self._several = several
-        self._held = b""
+        self._held = bytearray()  # the event that is still arriving, without the comments that it begins with
+        self._began = -1  # its offset in the stream, comments included; -1: none arrives that can still get a key
         self._between = True  # between two events
-        self._torn = -1  # offset of an event over the cap, part of which was passed on before its end
 
     def passes(self, chunk: bytes) -> bool:
         """Whether `chunk` is whole events without a finish reason: it may go on now, then `inspection.later` it."""
@@ -58,35 +55,40 @@ class FinishChunk:
     def feed(self, chunk: bytes) -> bytes:
         """Judges any other chunk and returns what goes on now."""
         finished = self._inspection.feed(chunk)
-        data = self._held + chunk
+        held = self._held
+        held += chunk
         offset, pending = self._inspection.offset, self._inspection.pending
-        self._between = pending == 0
-        begin = offset - pending  # of the event that is still arriving
-        keep = min(pending, len(data))
-        if begin == self._torn or keep > MAX_HELD:
-            self._torn, keep = begin, 0
-        whole = _after_comments(data, len(data) - keep)
-        self._held = data[whole:]
-        return self._pass(data[:whole], offset - len(data), finished)
+        base, began = offset - len(held), offset - pending
+        whole, known, self._began, self._between = len(held), self._began, -1, pending == 0
+        if 0 < pending <= MAX_HELD and (began >= base or began == known):
+            self._began = began
+            whole = max(began - base, 0)
+            # Comments keep connections alive and must not wait for an event.
+            if (b"\n" in chunk or b"\r" in chunk) and (comments := _COMMENTS.match(held, whole)):
+                whole = comments.end()
+        return self._pass(whole, base, known, finished)
 
     def close(self) -> bytes:
         """The rest, once the stream has ended; its last event may lack the blank line."""
-        held, self._held = self._held, b""
         finished = self._inspection.close()
-        return self._pass(held, self._inspection.offset - len(held), finished)
+        return self._pass(len(self._held), self._inspection.offset - len(self._held), self._began, finished)
 
     def release(self) -> bytes:
         """The rest as it is, when the stream broke off."""
-        held, self._held = self._held, b""
-        return held
+        return self._pass(len(self._held), 0, -1, [])
 
-    def _pass(self, data: bytes, base: int, finished: Finished) -> bytes:
-        """`data`, which begins at offset `base`, with the keys of the choices that finished."""
+    def _pass(self, whole: int, base: int, began: int, finished: Finished) -> bytes:
+        """The first `whole` bytes held, with the keys of the choices that finished in them.
+
+        `base` is the offset of what is held, `began` of the event that it began with, comments included.
+        """
+        data = bytes(self._held[:whole])
+        del self._held[:whole]
         out, position = [], 0
         for event, indexes in finished:
-            if event.start == self._torn:
-                continue
-            start, end = max(event.start - base, position), event.end - base
+            start, end = 0 if event.start == began else event.start - base, event.end - base
+            if not position <= start < end <= whole:
+                continue  # some of it has gone on already
             keys = {
                 index: summary(verdict, self._id)
                 for index in indexes
@@ -124,7 +126,7 @@ def summary(verdict: Verdict, id: str) -> dict[str, Any]:
 def splice(event: bytes, keys: Mapping[int, Any], *, per_choice: bool) -> bytes:
     """The event with the key added: at the top level, or with `per_choice` inside each choice that `keys` names.
 
-    An event that is not one JSON object, or spreads a choice over several lines, comes back as it was.
+    An event that is not one JSON object comes back as it was.
     """
     places = _choice_ends(event, keys) if per_choice else _object_end(event, keys)
     for place, value in sorted(places, key=lambda item: item[0], reverse=True):
@@ -145,32 +147,44 @@ def _object_end(event: bytes, keys: Mapping[int, Any]) -> list[tuple[int, Any]]:
 def _choice_ends(event: bytes, keys: Mapping[int, Any]) -> list[tuple[int, Any]]:
     """Where each finished choice closes."""
     lines = list(_data_lines(event))
-    if len(lines) != 1:
-        return []
-    start, stop = lines[0]
     try:
-        choices = msgspec.json.decode(event[start:stop], type=_Choices).choices
-        indexes = [msgspec.json.decode(choice, type=_Index).index for choice in choices]
-    except msgspec.MsgspecError:
+        choices = fields.decode(b"\n".join([event[start:stop] for start, stop in lines]))["choices"]
+    except (ValueError, LookupError, TypeError):
         return []
+    objects = [(i, choice) for i, choice in enumerate(fields.sequence(choices)) if isinstance(choice, dict)]
     places = []
-    position = event.find(b'"choices"', start)
-    for index, choice in zip(indexes, choices, strict=True):
-        raw = bytes(choice).rstrip()
-        position = event.find(raw, position)
-        if position < 0:
-            return []
-        position += len(raw)
-        if index in keys:
-            places.append((position - 1, keys[index]))
+    for (position, choice), end in zip(objects, _object_ends(event, lines), strict=False):
+        if choice and (index := _index(choice, position)) in keys:
+            places.append((end, keys[index]))
     return places
 
 
-def _after_comments(data: bytes, position: int) -> int:
-    """Past the whole comment lines at `position`: they keep connections alive and must not wait for an event."""
-    while data.startswith(b":", position) and (newline := data.find(b"\n", position)) >= 0:
-        position = newline + 1
-    return position
+def _index(choice: dict[str, Any], position: int) -> int:
+    """The index by which the classifier knows a choice."""
+    index = choice.get("index")
+    return index if type(index) is int and index >= 0 else position
+
+
+def _object_ends(event: bytes, lines: list[tuple[int, int]]) -> list[int]:
+    """Where the objects in the array `choices` of the event's JSON object close."""
+    depth, string, ends = 0, b"", list[int]()
+    key: str | None = None  # the last one of the object itself
+    for start, stop in lines:
+        for token in _TOKEN.finditer(event, start, stop):
+            match token[0]:
+                case b"{" | b"[":
+                    depth += 1
+                    if depth == 2 and key == "choices":
+                        ends = []  # of two arrays under one key the later one counts
+                case b"}" | b"]":
+                    depth -= 1
+                    if depth == 2 and token[0] == b"}" and key == "choices":
+                        ends.append(token.start())
+                case b":":
+                    key = fields.decode(string) if depth == 1 else key
+                case other:
+                    string = other
+    return ends
 
 
 def _data_lines(event: bytes) -> list[tuple[int, int]]:
