@@ -62,6 +62,8 @@ def from_facts(choice: Choice, text: str, **known: Any) -> Verdict | None:
     if facts := _facts(choice):
         return Verdict("hard_refusal", "complete", 1.0, signals=facts, blocked_by=choice.blocked_by, **known)
     if not text or text.isspace():
+        if choice.inspected < 1:
+            return Verdict(None, "incomplete", reason="the answer was too large to be read", **known)
         return Verdict(None, "tool_call" if choice.tool_calls else "empty", **known)
     return None
 

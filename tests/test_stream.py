@@ -136,7 +136,12 @@ def test_the_inspection_cap_shows_in_the_verdict() -> None:
     reader, judge = SSEReader(100), StreamJudge(ASK, classifier=rules())
     for one in reader.feed(big):
         judge.feed(one)
-    assert judge.finish().inspected == 0
+    verdict = judge.finish()
+    assert (verdict.label, verdict.status, verdict.inspected) == (None, "incomplete", 0)
+    for one in SSEReader().feed(sse(chunk({}, "stop"))):
+        assert judge.feed(one) == (0,)
+    assert judge.choice_verdict(0) == judge.finish()
+    assert (judge.finish().status, judge.finish().inspected) == ("incomplete", 0)
 
 
 def test_text_that_fits_a_mould_is_read_like_its_events() -> None:
