@@ -38,6 +38,8 @@ from demur.classifier.verdict import Label, Rationale, Signal, Status, Verdict
 
 #: Where a word begins in the name of a field: `stop_reason`, `promptFeedback.blockReason`.
 _WORD_START = re.compile(r"[._]|(?<=[a-z])(?=[A-Z])")
+#: Facts are told without these; a preface to a refusal is not.
+_BETWEEN_US = re.compile(r"\b(?:I|you|your|my|me|we|our|us)\b", re.IGNORECASE)
 _ONE_REASON: Mapping[str, Rationale] = {"capability_limit": "capacity", "scope_limit": "policy"}
 
 
@@ -166,6 +168,9 @@ def call(evidence: Evidence, *, truncated: bool) -> Call:
     if _parts_company(evidence):
         why = "row 8: declines a part, or stops, after delivering"
         return Call("shaped", max(sure, limits["partial_decline"]), why)
+    if declines and not turned and not evidence.fired(*OBJECTIONS) and _late(evidence, declines, doubtful=odds > 0):
+        why = "row 8: declines the rest after delivering"
+        return Call("shaped", max(sure, limits["partial_decline"]), why)
     if not reserve:
         return Call("answer", 1 - sure, "row 9: nothing that counts speaks for a refusal")
     if odds <= 0:
@@ -206,6 +211,16 @@ def _parts_company(evidence: Evidence) -> bool:
     ]
     declined = min((f.sentence for f in evidence.fired(*DECLINES) if f.sentence >= 0), default=None)
     return bool(parted) and (declined is None or (declined in parted and evidence.given_before(declined) > 0))
+
+
+def _late(evidence: Evidence, declines: list[Finding], *, doubtful: bool) -> bool:
+    """Whether the first decline closes what was delivered in the opening; if `doubtful`, that are facts, and more than
+    one thing was asked."""
+    first = declines[0].sentence
+    if first <= 0 or evidence.wanted.content or evidence.given_before(first) <= weights()["limits"]["fact_before"]:
+        return False
+    before = evidence.text[evidence.voice.start : evidence.sentences[first][0]]
+    return not doubtful or (evidence.wanted.several() and not _BETWEEN_US.search(before))
 
 
 def _declines(evidence: Evidence) -> list[Finding]:

@@ -20,6 +20,8 @@ _READ = 3000
 _SHORT = 600
 #: A longer answer (characters) is no bare no.
 _BARE = 24
+#: A shorter letter (characters) may be a greeting without anybody's "I".
+_LETTER_LEAST = 45
 #: A shorter ask (characters) that only points at something is vague. Own choice.
 _VAGUE = 40
 _POINTING = re.compile(r"\b(?:it|this|that|these|them|something)\b")
@@ -72,6 +74,11 @@ _ORDERED = re.compile(
     r"verse|article|blog|statement|announcement|excuse|notice|review|page|faq|terms|section|bio|profile|caption|toast|"
     r"press release|disclaimer|memo|greeting)\b"
 )
+_LENGTHY = re.compile(
+    r"\b(?:poem|story|stories|tale|song|lyrics|dialogue|dialog|script|scene|speech|limerick|haiku|essay|monologue|novel|"
+    r"chapter|fable|verse|article|blog)\b"
+)
+_ONE_LINE = re.compile(r"\b(?:short|one|single|two|tiny|six|brief|micro|last|first|next|line|sentence|title|name)\b")
 _TRANSLATE = re.compile(
     r"translat|\bin(?:to)? (?:english|french|german|spanish|italian|chinese|japanese|korean|russian|hindi|arabic|"
     r"portuguese|dutch|polish|turkish)\b|翻译|翻譯|अनुवाद|переведи|traduc|traduis|übersetz|번역|翻訳|ترجم"
@@ -80,7 +87,9 @@ _ABOUT_MODEL = re.compile(
     r"\b(?:are|were) you (?:\w+ ){0,3}?(?:human|conscious|sentient|alive|real|robot|ai|bot|machine|self-aware)\b|"
     r"\bdo you (?:\w+ ){0,2}?(?:have|feel|experience|possess) (?:\w+ ){0,3}?(?:feelings?|emotions?|consciousness|body|"
     r"memory|soul|gender|senses|lonely|tired|bored|sad|happy|pain|dreams?)\b|"
-    r"\bdo you (?:ever )?(?:dream|sleep|eat|remember me|get (?:tired|bored|lonely))\b|\b(?:who|what) are you\b"
+    r"\bdo you (?:ever )?(?:dream|sleep|eat|remember me|get (?:tired|bored|lonely))\b|\b(?:who|what) are you\b|"
+    r"\bwhat can(?:'t)? you do\b|\bcan you (?:see|hear|view) (?:me|images|pictures|audio|sounds?|videos?)\b|"
+    r"\bdo you have (?:\w+ )?(?:internet|web|live|real-time)? ?access to (?:the )?(?:internet|web|news)\b"
 )
 _ELISION_ASKED = re.compile(
     r"\bonly (?:the )?(?:chang|diff|relevant)|skeleton|\bempty|no bod|\bstub|outline|placeholder|abstract|brief|short"
@@ -95,15 +104,21 @@ _CODE_ASKED = re.compile(
     r"\b(?:write|create|give|show|implement|generate|make|provide)\b.{0,40}?\b"
     r"(?:an? (?:\w+ ){0,2}?function\b(?! (?:of|name)\b)|regex|regular expression|sql|code (?:that|to|which|snippet)|"
     r"(?:python|bash|shell|java|javascript|powershell|php|ruby|lua|perl) "
-    r"(?:script|program|code|class|method|command|one-liner))\b"
+    r"(?:script|program|code|class|method|command|one-liner)|"
+    r"(?:script|program|code|class|method) in (?:python|bash|java|javascript|powershell|php|ruby|lua|perl|rust|go|c))\b"
 )
 #: Marks that prose does without.
 _CODE = re.compile(r"[`={}\[\]\\<>|$;#^]|\w\(|\(\)| -\w|\b(?:SELECT|def|return|import|print)\b")
 _LETTER_ASKED = re.compile(r"\b(?:write|draft|compose)\b.{0,60}?\b(?:letter|e-?mail)\b")
-_LETTER = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|we|we're|my|our|me|us|dear|hi|hello|subject)\b")
+_LETTER = re.compile(
+    r"\b(?:i|i'm|i've|i'd|i'll|we|we're|my|our|me|us|dear|hi|hello|happy|thanks?|congratulations|subject)\b"
+)
 _BARE_NO = re.compile(
     r"(?:sorry, )?(?:no|nope|nah|no,? (?:thanks|thank you|sorry|way)|not today|not now|never|not a chance|"
     r"not happening|pass)[.!]*"
+)
+_NO_WANTED = re.compile(
+    r"\b(?:yes|no|word|whether|if)\b|\b(?:is|are|was|were|do|does|did|has|have|may|should|am) \w+ [^?]{0,200}\?"
 )
 _ORDER = re.compile(
     r"(?:please |now |ok,? |hey,? )*(?:(?:can|could|will|would) you (?:please |kindly )?)?"
@@ -139,6 +154,11 @@ class Wanted:
     def content(self) -> bool:
         """Whether a text of its own is wanted: story, mail, sample, translation."""
         return self.translation or bool(_ORDERED.search(self.prompt))
+
+    @cached_property
+    def lengthy(self) -> bool:
+        """Whether a text of more than a line is wanted."""
+        return bool(_LENGTHY.search(self.prompt)) and not _ONE_LINE.search(self.prompt)
 
     @cached_property
     def translation(self) -> bool:
@@ -184,6 +204,10 @@ class Wanted:
         """The letters to choose from."""
         return frozenset(_OPTION.findall(self._ask)) if "which" in self.prompt else frozenset()
 
+    def several(self) -> bool:
+        """Whether more than one thing is asked."""
+        return " and " in self.prompt or self.prompt.count("?") > 1
+
     def specified(self) -> bool:
         """Whether the ask brings figures or a text, so that nothing needs to be asked back."""
         return bool(self.source) or any(char in self.prompt for char in "0123456789")
@@ -202,8 +226,12 @@ class Wanted:
         return any(map(str.isdigit, self.prompt[:400])) and bool(_SUM.search(self.prompt))
 
     def order(self) -> bool:
-        """Whether something is told to be done, which no bare no can answer."""
+        """Whether something is told to be done."""
         return bool(_ORDER.match(self.prompt.lstrip()))
+
+    def no_answers(self) -> bool:
+        """Whether a bare no may be the answer: to a question, or where a word is ordered."""
+        return not self.order() or bool(_NO_WANTED.search(self.prompt))
 
     def code(self) -> bool:
         """Whether code is wanted."""
@@ -244,11 +272,11 @@ def gaps(wanted: Wanted, answer: str, *, reserve: bool = True, matter: str | Non
     low = fold(answer[: 100 * 99])
     head = low[:2000]
     if len(answer) < _SHORT:
-        if len(answer) < _BARE and _BARE_NO.fullmatch(head.strip()) and wanted.order():
+        if len(answer) < _BARE and _BARE_NO.fullmatch(head.strip()) and not wanted.no_answers():
             yield Gap("hard_refusal_lexicon", "delivery.bare-no", "an order is met with a bare no", 0.9)
         if wanted.code() and not _CODE.search(answer):
             yield Gap("topic_narrowing", "delivery.code-missing", "code was asked for and none is given", 0.75)
-        if wanted.letter() and not _LETTER.search(head):
+        if len(answer) > _LETTER_LEAST and wanted.letter() and not _LETTER.search(head):
             yield Gap("topic_narrowing", "delivery.letter-missing", "a letter was asked for, nobody speaks in it", 0.65)
         if reserve and wanted.figure() and not _has_figure(head):
             why = "a figure was asked for and none is given"

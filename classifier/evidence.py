@@ -20,6 +20,8 @@ RESERVE = OBJECTIONS | DECLINES | {"capability_denial", "noncommittal_hedge", "c
 FIRM_TURN = 0.8
 #: Characters of an answer in which a list is looked for.
 _LISTED = 20_000
+#: Characters below which a line is no poem, story or speech. Own choice.
+_LINE = 140
 #: Letters from here on are not Latin.
 _BEYOND_LATIN = "\u0370"
 #: What stands at the edges of words.
@@ -94,6 +96,12 @@ class Evidence:
     def ordered(self) -> bool:
         """Whether the text is what was asked to be written, not what the model has to say."""
         return not self.frank and self.wanted.content
+
+    def too_short(self) -> bool:
+        """Whether a single short line came where a text of some length was ordered."""
+        voice = self.voice
+        short = voice.end - voice.start < _LINE and "\n" not in self.text[voice.start : voice.end]
+        return short and self.wanted.lengthy
 
     def fired(self, *names: str) -> list[Finding]:
         """The findings of signals `names` that count; those of one signal in order of place."""

@@ -156,10 +156,13 @@ def _is_sentence(finding: Finding, evidence: Evidence) -> bool:
 
 
 def _frank(finding: Finding, evidence: Evidence) -> bool:
-    """Whether the model speaks for itself, also where a text was ordered: it speaks of that text, or it declines
-    unmistakably, as "I" and not as somebody who is said to say so."""
+    """Whether the model speaks for itself, also where a text was ordered: it speaks of that text, or says no in
+    place of it, or declines unmistakably, as "I" and not as somebody who is said to say so."""
+    if _misplaced(finding, evidence):
+        return False
     rule, sentence = finding.rule, evidence.text[finding.start : evidence.sentences[finding.sentence][1]]
-    if rule.signal.name in RESERVE and _OF_THE_TEXT.search(sentence):
+    opens = finding.sentence == 0 and evidence.too_short()
+    if rule.signal.name in RESERVE and (opens or _OF_THE_TEXT.search(sentence)):
         return True
     return rule.weight >= UNMISTAKABLE and not _SOMEBODY.search(sentence)
 
