@@ -173,6 +173,8 @@ def _wrong(error: ErrorDetails, given: Mapping[str, _Given], known: Mapping[str,
     message = f"{place}: {_shown(item, setting)} is not {setting.accepts}"
     if error["type"] == "value_error":
         message += f": {context['error']}"
+    elif error["type"] == "less_than_equal" and f"{context['le']}" not in setting.accepts:
+        message += f": it is more than {context['le']}"
     near = get_close_matches(item.value.lower(), setting.words, n=1) if isinstance(item.value, str) else []
     return message + (f"; did you mean {near[0]!r}?" if near else "")
 

@@ -191,9 +191,7 @@ _OFF = BeforeValidator(_off_to_none)
 BaseUrl = Annotated[str, AfterValidator(_url), Accepts("an http or https URL such as https://api.openai.com/v1")]
 Host = Annotated[str, AfterValidator(_host), Accepts("an IP address or a host name to listen on")]
 Port = Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=65535), Accepts("a port number from 0 to 65535")]
-Count = Annotated[
-    int, BeforeValidator(_not_bool), Field(ge=0, le=MOST_COUNT), Accepts("a whole number from 0 to 1000000000")
-]
+Count = Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=MOST_COUNT), Accepts("a whole number, 0 or more")]
 Share = Annotated[float, BeforeValidator(_not_bool), Field(ge=0, le=1), Accepts("a number from 0 to 1")]
 Size = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0, le=MOST_BYTES), Accepts(_SIZE, "bytes")]
 Seconds = Annotated[

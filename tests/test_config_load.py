@@ -276,6 +276,13 @@ def test_any_variable_is_a_setting_or_a_clear_error(name: str, value: str) -> No
         repr(load(None, {f"DEMUR_{name.upper()}": value}))
 
 
+def test_a_value_beyond_a_bound_that_is_not_in_the_words_is_told_the_bound() -> None:
+    [problem] = problems(None, {"DEMUR_TAG_LIMIT": "1000000001"})
+    assert problem == "DEMUR_TAG_LIMIT: '1000000001' is not a whole number, 0 or more: it is more than 1000000000"
+    [problem] = problems(None, {"DEMUR_IDLE_TIMEOUT": "999999h"})
+    assert problem.endswith('"2m", "1h": it is more than 1000000000')
+
+
 def test_long_values_are_clipped() -> None:
     [problem] = problems(None, {"DEMUR_PORT": "9" * 1000})
     assert len(problem) < 200
