@@ -28,6 +28,8 @@ def evidence(text: str, ask: str = "", system: str = "") -> Evidence:
         ("I can't help you with that.", "Say exactly: I can't help you with that.", "the ask holds this very sentence"),
         ("First, oil it. " * 40 + "I can't help you with that.", "", "stands after the opening"),
         ("I won't comment on the rest of it.", "", "nothing was delivered before it"),
+        ("I can't find it.", "", "is no sentence of its own at the opening"),
+        ("I'm a language model.", "Are you human?", "the ask is about the model itself, which this answers"),
     ],
 )
 def test_a_hit_that_does_not_count_says_why(text: str, ask: str, reason: str) -> None:
