@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _TIMEOUTS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
 _HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+_DETECTORS = "OTEL_EXPERIMENTAL_RESOURCE_DETECTORS"
 _FILES = tuple(
     f"OTEL_EXPORTER_OTLP_{signal}{kind}"
     for signal in ("TRACES_", "")
@@ -53,6 +55,7 @@ def configured_exporters(env: Mapping[str, str]) -> list[str]:
     if exporters:
         for name in _COUNTS:
             _check_count(name, env.get(name, "").strip())
+        _check_detectors(env.get(_DETECTORS, ""))
     if "otlp" in exporters:
         _check_otlp(env)
     return exporters
@@ -67,6 +70,14 @@ def _check_count(name: str, value: str) -> None:
     # Ten digits at most, before int(): it takes no more than 4,300.
     if value and not (re.fullmatch(r"\+?0*[0-9]{1,10}", value) and 0 < int(value) <= _MOST):
         raise TelemetryError(f"{name}: {_clipped(value)} is not a whole number from 1 to {_MOST}")
+
+
+def _check_detectors(value: str) -> None:
+    known = entry_points(group="opentelemetry_resource_detector").names
+    for detector in filter(None, map(str.strip, value.split(","))):
+        if detector not in known | {"*"}:
+            names = ", ".join(sorted(known))
+            raise TelemetryError(f"{_DETECTORS}: unknown detector {_clipped(detector)}; installed: {names}")
 
 
 def _check_otlp(env: Mapping[str, str]) -> None:

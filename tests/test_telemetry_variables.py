@@ -21,6 +21,7 @@ CONSOLE = {"OTEL_TRACES_EXPORTER": "console"}
         ({"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, []),
         ({"OTEL_SDK_DISABLED": "True", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, []),
         ({"OTEL_TRACES_EXPORTER": "console", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, ["console"]),
+        ({"OTEL_TRACES_EXPORTER": "console", "OTEL_EXPERIMENTAL_RESOURCE_DETECTORS": "os, *,"}, ["console"]),
     ],
 )
 def test_what_the_variables_turn_on(env: dict[str, str], exporters: list[str]) -> None:
@@ -48,6 +49,10 @@ def test_what_the_variables_turn_on(env: dict[str, str], exporters: list[str]) -
         (CONSOLE | {"OTEL_BSP_EXPORT_TIMEOUT": "1s"}, "OTEL_BSP_EXPORT_TIMEOUT: '1s' is not"),
         (CONSOLE | {"OTEL_BSP_MAX_QUEUE_SIZE": "0"}, "OTEL_BSP_MAX_QUEUE_SIZE: '0' is not"),
         (CONSOLE | {"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "٣"}, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '٣' is not"),
+        (
+            CONSOLE | {"OTEL_EXPERIMENTAL_RESOURCE_DETECTORS": "os,nix"},
+            "OTEL_EXPERIMENTAL_RESOURCE_DETECTORS: unknown detector 'nix'; installed: ",
+        ),
         (OTLP | {"OTEL_EXPORTER_OTLP_TIMEOUT": "soon"}, "OTEL_EXPORTER_OTLP_TIMEOUT: 'soon' is not"),
         (OTLP | {"OTEL_EXPORTER_OTLP_TIMEOUT": "nan"}, "OTEL_EXPORTER_OTLP_TIMEOUT: 'nan' is not"),
         (OTLP | {"OTEL_EXPORTER_OTLP_CERTIFICATE": "no.pem"}, "OTEL_EXPORTER_OTLP_CERTIFICATE: there is no file 'no"),
