@@ -1,4 +1,5 @@
-"""Settings: what can be set (`settings`), how values are written (`values`), where they come from (`load`).
+"""Settings: what can be set (`settings`), how values are written (`values`), where they come from (`load`), and whether
+an upstream is demur itself (`own_address`).
 
     loaded = load()                 # defaults < demur.toml < DEMUR_* < flags
     loaded.settings.upstream        # every value is validated and in its unit
