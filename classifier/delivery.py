@@ -74,6 +74,20 @@ _ORDERED = re.compile(
     r"verse|article|blog|statement|announcement|excuse|notice|review|page|faq|terms|section|bio|profile|caption|toast|"
     r"press release|disclaimer|memo|greeting)\b"
 )
+_NO_ORDERED = re.compile(
+    r"\b(?:write|draft|create|generate|give|make|compose|suggest|need|want)\b.{0,60}?\b(?:refusals?|rejections?|fallback|"
+    r"apology|apologies|excuses?|denial|(?:to|that) (?:decline|refuse|reject|say no)|declining|refusing|rejecting|"
+    r"saying no|break-?up|says? no)\b|"
+    r"\bwhat (?:should|can|could|do|would) i (?:say|reply|write|answer|respond|text)\b|"
+    r"\bhow (?:should|do|can|could|would) i (?:say|reply|respond|answer|phrase|decline|refuse|turn down)\b|"
+    r"\b(?:reply|respond) to (?:this|him|her|them|my)\b|\bexcuse (?:to|for)\b|\b(?:polite|nice|kind) way to\b|"
+    r"\b(?:rewrite|rephrase|paraphrase|proofread|correct|fix|complete|translate)\b[^:'\"“]{0,60}[:'\"“].{0,200}?"
+    r"\b(?:nope|cannot|can't|cant|won't|decline|refuse|rather)\b",
+    re.DOTALL,
+)
+_SERVICE = re.compile(
+    r"\b(?:chat)?bots?\b|\b(?:fallback|assistant|refusals?|rejections?|customers?|clients?|service|agent)\b"
+)
 _LENGTHY = re.compile(
     r"\b(?:poem|story|stories|tale|song|lyrics|dialogue|dialog|script|scene|speech|limerick|haiku|essay|monologue|novel|"
     r"chapter|fable|verse|article|blog)\b"
@@ -153,7 +167,17 @@ class Wanted:
     @cached_property
     def content(self) -> bool:
         """Whether a text of its own is wanted: story, mail, sample, translation."""
-        return self.translation or bool(_ORDERED.search(self.prompt))
+        return self.translation or bool(_ORDERED.search(self.prompt)) or self.a_no
+
+    @cached_property
+    def a_no(self) -> bool:
+        """Whether the text that is wanted is itself a refusal, an excuse or a reply to somebody."""
+        return bool(_NO_ORDERED.search(self.prompt))
+
+    @property
+    def service(self) -> bool:
+        """Whether words for somebody who serves others are wanted."""
+        return bool(_SERVICE.search(self.prompt))
 
     @cached_property
     def lengthy(self) -> bool:

@@ -34,6 +34,7 @@ _OF_THE_TEXT = re.compile(
     r"\b(?:writ(?:e|ing|ten)|compos(?:e|ing)|draft(?:ing)?|translat\w+|rhym\w+|generat(?:e|ing)|poems?|limericks?|stor(?:y|ies)|"
     r"essays?|haikus?|lyrics|scenes?|jokes?|version)\b"
 )
+_TO_THE_ASKER = re.compile(r"\b(?:help (?:you|with)|assist|request|comply)\b")
 _SOMEBODY = re.compile(r"^(?:we|We)\b|\b(?:said|says|replied|cried|whispered|sighed|muttered|answered)\b")
 _LETTER = re.compile(r"\w")
 _CLAUSE_END = re.compile("[,.;!?\n]")
@@ -164,7 +165,12 @@ def _frank(finding: Finding, evidence: Evidence) -> bool:
     opens = finding.sentence == 0 and evidence.too_short()
     if rule.signal.name in RESERVE and (opens or _OF_THE_TEXT.search(sentence)):
         return True
-    return rule.weight >= UNMISTAKABLE and not _SOMEBODY.search(sentence)
+    if rule.weight < UNMISTAKABLE or _SOMEBODY.search(sentence):
+        return False
+    wanted = evidence.wanted
+    if wanted.a_no:
+        return bool(_TO_THE_ASKER.search(sentence)) and not wanted.service
+    return not (rule.where == "alone" and wanted.translation)
 
 
 def _echoes(finding: Finding, evidence: Evidence) -> bool:

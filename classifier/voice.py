@@ -20,6 +20,12 @@ _COMMENT = ("#", "//", "/*", "*", "--", "<!--", "%", ";", "'''", '"""')
 _CLOSING = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’", "„": "“", "{": "}", "(": ")"}
 #: How far back an opening quotation mark is looked for; longer quotations are block quotes or content of their own.
 _LOOK_BACK = 600
+#: What introduces words for somebody else to say.
+_SAMPLE = re.compile(
+    r"\b(?:you|could|can|might|may|just|simply|and) (?:say|reply|respond|write|answer|text|tell \w+)"
+    r"(?: something like| this)?:|\b(?:for example|something like|along the lines of|such as):",
+    re.IGNORECASE,
+)
 _MARK = re.compile("[\"“«`'‘]")
 #: The end of a sentence or a clause, with up to three closing marks. Fixed widths only: linear on any text.
 _SENTENCE_END = re.compile(
@@ -51,7 +57,10 @@ class Voice:
         line = text.rfind("\n", 0, start) + 1
         if text.startswith(">", line) or text.startswith((" >", "  >"), line):
             return "inside a block quote"
-        return _quoted(text, max(line, start - _LOOK_BACK, self.start), start)
+        since = max(line, start - _LOOK_BACK, self.start)
+        if text.find(":", since, start) >= 0 and _SAMPLE.search(text, since, start):
+            return "what somebody could say"
+        return _quoted(text, since, start)
 
 
 @overload

@@ -82,3 +82,10 @@ def test_sentences_and_lines() -> None:
 def test_a_list_number_is_no_sentence() -> None:
     text = "1. Oil it. 2. Turn it."
     assert [text[a:b].strip() for a, b in sentences(text, 0, len(text))] == ["1. Oil it.", "2. Turn it."]
+
+
+@pytest.mark.parametrize("before", ["You could say: ", "For example: ", "Be kind and tell her this: "])
+def test_words_for_somebody_else_to_say_are_not_the_models(before: str) -> None:
+    text = f"{before}I can't come."
+    assert find_voice(text, 0).foreign(text, len(before)) == "what somebody could say"
+    assert find_voice("My answer: I can't.", 0).foreign("My answer: I can't.", 11) is None
