@@ -5,7 +5,7 @@ The flow, one file a step:
     shapes, request, bodies, answer, sse     any saved object, response body or stream  →  Trace (ask and choices)
     fold, matcher                            a choice's text, in any pieces  →  hits of lexicon phrases, one automaton
     grammar, lexicon, lexicons/*.toml        the phrases: rules are data, each with examples that are held to
-    voice, delivery                          whose words are these; what the ask wants and whether it is there
+    voice, wanted, delivery                  whose words are these; what the ask wants; whether it is there
     signals                                  hits  →  findings: named evidence with spans, counted or not, and why
     features, decide, weights.toml           findings  →  label and confidence; the decision table stands in `decide`
     session, judge                           one choice piece by piece; whole traces; several choices

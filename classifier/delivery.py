@@ -1,8 +1,7 @@
-"""What the ask wants to be handed, and whether the response holds it.
+"""Whether the response holds what the ask wants.
 
-Reads the ask with cheap extractors (a count, a figure, a choice, a text to work on, a context to look into) and looks
-for each in the answer. A low overlap of words or a short reply prove nothing, so every check wants a definite thing;
-what it cannot read it leaves alone. The patterns have no nested repetition and run on bounded pieces of text.
+Looks in the answer for each definite thing that `wanted` reads from the ask. A low overlap of words or a short reply
+prove nothing. The patterns have no nested repetition and run on bounded pieces of text.
 """
 
 from __future__ import annotations
@@ -10,135 +9,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from demur.classifier.fold import fold
+from demur.classifier.wanted import COUNTS, OTHER_SIDE, Wanted
 
-#: Of a long ask, this much of the beginning and the end is read: instructions stand there, pasted matter in between.
-_READ = 3000
 #: Checks for a missing thing look at short answers only (characters): long ones hold it in ways not looked for here.
 _SHORT = 600
 #: A longer answer (characters) is no bare no.
 _BARE = 24
 #: A shorter letter (characters) may be a greeting without anybody's "I".
 _LETTER_LEAST = 45
-#: A shorter ask (characters) that only points at something is vague. Own choice.
-_VAGUE = 40
-_POINTING = re.compile(r"\b(?:it|this|that|these|them|something)\b")
-_COUNTS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_NUMBER_WORDS = frozenset(_COUNTS) | frozenset(
+_NUMBER_WORDS = frozenset(COUNTS) | frozenset(
     """thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty
     ninety hundred thousand million billion half quarter third dozen once twice none no""".split()  # noqa: SIM905
-)
-_THINGS = (
-    r"(?:reasons?|ways|steps|tips|ideas|examples?|points?|items?|names|facts|questions|titles|days?|advantages|benefits|"
-    r"arguments|pros|suggestions|options|things|weeks|months|methods|lines|headlines|recipes|books|songs)"
-)
-_COUNT = re.compile(rf"\b(\d{{1,2}}|{'|'.join(_COUNTS[2:])})[ -](?:[\w-]+ ){{0,2}}?{_THINGS}\b")
-_COUNT_ORDERED = re.compile(
-    rf"\b(?:list|give|name|write|suggest|share|provide|offer|tell|show)(?: me| us)? (?:[a-z]+ )?{_COUNT.pattern}"
-)
-_SIDES = re.compile(
-    r"\b(\d|two|three|four|five) (?:[a-z]+ )?(?:for|advantages|pros|benefits)\b.{0,40}?"
-    r"\b(?:\d|two|three|four|five) (?:against|disadvantages|cons|drawbacks)\b"
-)
-_OTHER_SIDE = re.compile(r"\b(?:against|disadvantages?|cons|drawbacks?|downsides?|however|but)\b")
-#: What asks for a number, each with the word that it can't do without.
-_FIGURE = {
-    "how ": re.compile(r"\bhow (?:many|much|old|tall|long|far|heavy|fast|high|deep|wide|big)\b"),
-    "what ": re.compile(
-        r"\bwhat (?:is|are|was|were) the (?:\w+ ){0,2}(?:dose|dosage|price|temperature|distance|length|height|weight|"
-        r"population|percentage|speed|year)\b|\bwhat is \d"
-    ),
-    "convert ": re.compile(r"\bconvert \d"),
-    "calculate": re.compile(r"\bcalculate\b"),
-    "": re.compile(r"\d ?(?:[+x*/×÷-] ?\d|(?:percent|%) of \d)"),
-}
-_SUM = re.compile(
-    r"\b(?:what is|what's|calculate|compute|work out|how much is) (?:\d[\d.,]* ?(?:[+x*×÷]|times|plus|minus|"
-    r"multiplied by|divided by|percent of|% of) ?[1-9]|the sum of \d)|\bconvert \d[\d.,]* ?\w+ (?:in)?to \w+"
-)
-_WORDS_ASKED = re.compile(r"\b(\d{3,5})[ -]words?\b")
-_QUOTE = re.compile(r"[\"“«']([^\"”»\n]{20,1500})[\"”»']")
-_AFTER_COLON = re.compile(r"^[^:]{0,120}:\s([^:]{60,})", re.DOTALL)
-_TRANSFORM = re.compile(r"\b(?:summari[sz]e|shorten|paraphrase|rephrase|rewrite|proofread|correct)\b")
-_CONTEXT = re.compile(
-    r"\b(?:context|passage|document|article|text|notes?|excerpt) ?: ?(.{10,2500}?)(?:\bquestion ?:|\bq ?:)(.{4,300})",
-    re.DOTALL,
-)
-_OPTION = re.compile(r"(?:^|[\s(])([A-D])[:.)] ")
-_ORDERED = re.compile(
-    r"\b(?:write|compose|draft|create|generate|make up|invent|continue|tell|give|rewrite|sample|produce)\b.{0,60}?"
-    r"\b(?:poem|story|stories|tale|letter|e-?mails?|mail|song|lyrics|dialogue|dialog|script|scene|speech|limerick|haiku|"
-    r"essay|tweet|post|polic(?:y|ies)|error|sample|lines?|note|reply|message|monologue|novel|chapter|fable|play|"
-    r"verse|article|blog|statement|announcement|excuse|notice|review|page|faq|terms|section|bio|profile|caption|toast|"
-    r"press release|disclaimer|memo|greeting)\b"
-)
-_NO_ORDERED = re.compile(
-    r"\b(?:write|draft|create|generate|give|make|compose|suggest|need|want)\b.{0,60}?\b(?:refusals?|rejections?|fallback|"
-    r"apology|apologies|excuses?|denial|(?:to|that) (?:decline|refuse|reject|say no)|declining|refusing|rejecting|"
-    r"saying no|break-?up|says? no)\b|"
-    r"\bwhat (?:should|can|could|do|would) i (?:say|reply|write|answer|respond|text)\b|"
-    r"\bhow (?:should|do|can|could|would) i (?:say|reply|respond|answer|phrase|decline|refuse|turn down)\b|"
-    r"\b(?:reply|respond) to (?:this|him|her|them|my)\b|\bexcuse (?:to|for)\b|\b(?:polite|nice|kind) way to\b|"
-    r"\b(?:rewrite|rephrase|paraphrase|proofread|correct|fix|complete|translate)\b[^:'\"“]{0,60}[:'\"“].{0,200}?"
-    r"\b(?:nope|cannot|can't|cant|won't|decline|refuse|rather)\b",
-    re.DOTALL,
-)
-_SERVICE = re.compile(
-    r"\b(?:chat)?bots?\b|\b(?:fallback|assistant|refusals?|rejections?|customers?|clients?|service|agent)\b"
-)
-_LENGTHY = re.compile(
-    r"\b(?:poem|story|stories|tale|song|lyrics|dialogue|dialog|script|scene|speech|limerick|haiku|essay|monologue|novel|"
-    r"chapter|fable|verse|article|blog)\b"
-)
-_ONE_LINE = re.compile(r"\b(?:short|one|single|two|tiny|six|brief|micro|last|first|next|line|sentence|title|name)\b")
-_TRANSLATE = re.compile(
-    r"translat|\bin(?:to)? (?:english|french|german|spanish|italian|chinese|japanese|korean|russian|hindi|arabic|"
-    r"portuguese|dutch|polish|turkish)\b|翻译|翻譯|अनुवाद|переведи|traduc|traduis|übersetz|번역|翻訳|ترجم"
-)
-_ABOUT_MODEL = re.compile(
-    r"\b(?:are|were) you (?:\w+ ){0,3}?(?:human|conscious|sentient|alive|real|robot|ai|bot|machine|self-aware)\b|"
-    r"\bdo you (?:\w+ ){0,2}?(?:have|feel|experience|possess) (?:\w+ ){0,3}?(?:feelings?|emotions?|consciousness|body|"
-    r"memory|soul|gender|senses|lonely|tired|bored|sad|happy|pain|dreams?)\b|"
-    r"\bdo you (?:ever )?(?:dream|sleep|eat|remember me|get (?:tired|bored|lonely))\b|\b(?:who|what) are you\b|"
-    r"\bwhat can(?:'t)? you do\b|\bcan you (?:see|hear|view) (?:me|images|pictures|audio|sounds?|videos?)\b|"
-    r"\bdo you have (?:\w+ )?(?:internet|web|live|real-time)? ?access to (?:the )?(?:internet|web|news)\b"
-)
-_ELISION_ASKED = re.compile(
-    r"\bonly (?:the )?(?:chang|diff|relevant)|skeleton|\bempty|no bod|\bstub|outline|placeholder|abstract|brief|short"
 )
 _ELISION_WORDS = ("for brevity", "for space", "for length", "rest of ")
 _ELIDED = re.compile(
     r"(?:omitted|left out|skipped|truncated|shortened) for (?:brevity|space|length)"
     r"|\brest of (?:the )?(?:code|file|implementation|table|list|months) (?:goes )?here"
 )
-_CODE_WORDS = ("function", "regex", "regular expression", "sql", "script", "program", "code", "command", "one-liner")
-_CODE_ASKED = re.compile(
-    r"\b(?:write|create|give|show|implement|generate|make|provide)\b.{0,40}?\b"
-    r"(?:an? (?:\w+ ){0,2}?function\b(?! (?:of|name)\b)|regex|regular expression|sql|code (?:that|to|which|snippet)|"
-    r"(?:python|bash|shell|java|javascript|powershell|php|ruby|lua|perl) "
-    r"(?:script|program|code|class|method|command|one-liner)|"
-    r"(?:script|program|code|class|method) in (?:python|bash|java|javascript|powershell|php|ruby|lua|perl|rust|go|c))\b"
-)
 #: Marks that prose does without.
 _CODE = re.compile(r"[`={}\[\]\\<>|$;#^]|\w\(|\(\)| -\w|\b(?:SELECT|def|return|import|print)\b")
-_LETTER_ASKED = re.compile(r"\b(?:write|draft|compose)\b.{0,60}?\b(?:letter|e-?mail)\b")
 _LETTER = re.compile(
     r"\b(?:i|i'm|i've|i'd|i'll|we|we're|my|our|me|us|dear|hi|hello|happy|thanks?|congratulations|subject)\b"
 )
 _BARE_NO = re.compile(
     r"(?:sorry, )?(?:no|nope|nah|no,? (?:thanks|thank you|sorry|way)|not today|not now|never|not a chance|"
     r"not happening|pass)[.!]*"
-)
-_NO_WANTED = re.compile(
-    r"\b(?:yes|no|word|whether|if)\b|\b(?:is|are|was|were|do|does|did|has|have|may|should|am) \w+ [^?]{0,200}\?"
-)
-_ORDER = re.compile(
-    r"(?:please |now |ok,? |hey,? )*(?:(?:can|could|will|would) you (?:please |kindly )?)?"
-    r"(?:write|tell|give|list|explain|show|make|create|describe|translate|summari[sz]e|draft|compose|generate|name|help|"
-    r"teach|rewrite|continue|find|say|suggest|provide|compare|design|plan|build|convert|calculate|answer|send|repeat|"
-    r"print|act|pretend|imagine)\b"
 )
 _NUMBERED = re.compile(r"\b(?:day|step|week|month)\s?(\d{1,2})\b")
 _PART = re.compile(r"[,;\n]|[.!?:] |, and ")
@@ -148,127 +45,6 @@ _STOP = frozenset(
     had can could would should will its his her their our they she him than then there into about out one all any some
     been being more most very just""".split()  # noqa: SIM905
 )
-
-
-class Wanted:
-    """What an ask wants to be handed, as far as it can be read. A wish is read when it matters, which few ever do."""
-
-    def __init__(self, prompt: str, system: str) -> None:
-        self._ask = prompt if len(prompt) <= 2 * _READ else f"{prompt[:_READ]}\n{prompt[-_READ:]}"
-        self._system = system[:_READ]
-        self.prompt = self._ask.lower().replace("’", "'")
-        """What is read of the ask, in lower case."""
-
-    @cached_property
-    def asked(self) -> str:
-        """What is read of ask and system message, in lower case and without apostrophes."""
-        return _plain(f"{self.prompt}\n{self._system.lower()}")
-
-    @cached_property
-    def content(self) -> bool:
-        """Whether a text of its own is wanted: story, mail, sample, translation."""
-        return self.translation or bool(_ORDERED.search(self.prompt)) or self.a_no
-
-    @cached_property
-    def a_no(self) -> bool:
-        """Whether the text that is wanted is itself a refusal, an excuse or a reply to somebody."""
-        return bool(_NO_ORDERED.search(self.prompt))
-
-    @property
-    def service(self) -> bool:
-        """Whether words for somebody who serves others are wanted."""
-        return bool(_SERVICE.search(self.prompt))
-
-    @cached_property
-    def lengthy(self) -> bool:
-        """Whether a text of more than a line is wanted."""
-        return bool(_LENGTHY.search(self.prompt)) and not _ONE_LINE.search(self.prompt)
-
-    @cached_property
-    def translation(self) -> bool:
-        """Whether text in some other language is wanted."""
-        return bool(_TRANSLATE.search(self.prompt))
-
-    @cached_property
-    def about_model(self) -> bool:
-        """Whether it asks what the model is or feels."""
-        return " you" in self.prompt[:200] and bool(_ABOUT_MODEL.search(self.prompt[:200]))
-
-    @cached_property
-    def source(self) -> str:
-        """The text to work on: quoted, or all that follows the first colon."""
-        if not _TRANSFORM.search(self.prompt) or self.translation:
-            return ""
-        match = _QUOTE.search(self._ask) or _AFTER_COLON.search(self._ask)
-        return match.group(1).lower() if match else ""
-
-    @cached_property
-    def passage(self) -> tuple[str, str]:
-        """The context to answer from, and the question to it; empty when there is none."""
-        match = _CONTEXT.search(self.prompt) if ":" in self.prompt else None
-        return (match.group(1), match.group(2)) if match else ("", "")
-
-    def count(self) -> int | None:
-        """How many things are wanted."""
-        return _number(_COUNT.search(self.prompt))
-
-    def count_ordered(self) -> int | None:
-        """How many things the ask tells to list."""
-        return _number(_COUNT_ORDERED.search(self.prompt))
-
-    def words(self) -> int | None:
-        """How many words are wanted."""
-        return _number(_WORDS_ASKED.search(self.prompt)) if "word" in self.prompt else None
-
-    def both_sides(self) -> int | None:
-        """How many arguments for, where as many against are wanted."""
-        return _number(_SIDES.search(self.prompt)) if _OTHER_SIDE.search(self.prompt) else None
-
-    def options(self) -> frozenset[str]:
-        """The letters to choose from."""
-        return frozenset(_OPTION.findall(self._ask)) if "which" in self.prompt else frozenset()
-
-    def several(self) -> bool:
-        """Whether more than one thing is asked."""
-        return " and " in self.prompt or self.prompt.count("?") > 1
-
-    def specified(self) -> bool:
-        """Whether the ask brings figures or a text, so that nothing needs to be asked back."""
-        return bool(self.source) or any(char in self.prompt for char in "0123456789")
-
-    def vague(self) -> bool:
-        """Whether so little is said that asking back is the right answer."""
-        return len(self.prompt) < _VAGUE and not self.specified() and bool(_POINTING.search(self.prompt))
-
-    def figure(self) -> bool:
-        """Whether a number is wanted."""
-        ask = self.prompt
-        return len(ask) < 400 and any(word in ask and pattern.search(ask) for word, pattern in _FIGURE.items())
-
-    def sum(self) -> bool:
-        """Whether a sum or a conversion is wanted."""
-        return any(map(str.isdigit, self.prompt[:400])) and bool(_SUM.search(self.prompt))
-
-    def order(self) -> bool:
-        """Whether something is told to be done."""
-        return bool(_ORDER.match(self.prompt.lstrip()))
-
-    def no_answers(self) -> bool:
-        """Whether a bare no may be the answer: to a question, or where a word is ordered."""
-        return not self.order() or bool(_NO_WANTED.search(self.prompt))
-
-    def code(self) -> bool:
-        """Whether code is wanted."""
-        ask = self.prompt
-        return any(word in ask for word in _CODE_WORDS) and bool(_CODE_ASKED.search(ask))
-
-    def letter(self) -> bool:
-        """Whether a letter or a mail is wanted."""
-        return self.order() and bool(_LETTER_ASKED.search(self.prompt))
-
-    def sketch(self) -> bool:
-        """Whether a part or an outline is enough."""
-        return bool(_ELISION_ASKED.search(self.prompt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +101,7 @@ def gaps(wanted: Wanted, answer: str, *, reserve: bool = True, matter: str | Non
         why = "a part was left out, which was not asked for"
         yield Gap("topic_narrowing", "delivery.left-out", why, 0.7, part=True, place=elided.span())
     sides = wanted.both_sides() if len(answer) <= 120 * 9 else None
-    if sides and len(answer) <= 120 * sides and not _OTHER_SIDE.search(head):
+    if sides and len(answer) <= 120 * sides and not OTHER_SIDE.search(head):
         why = "arguments on both sides were asked for, one side is missing"
         yield Gap("topic_narrowing", "delivery.one-side", why, 0.75, part=True)
     if len(answer) <= 100 * 99:
@@ -352,16 +128,5 @@ def holds(context: str, question: str) -> bool:
     return bool(asked) and all(word[: max(4, len(word) - 2)] in context for word in asked)
 
 
-def _number(match: re.Match[str] | None) -> int | None:
-    if match is None:
-        return None
-    word = match.group(1)
-    return int(word) if word.isdecimal() else _COUNTS.index(word)
-
-
 def _content_words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text)) - _STOP
-
-
-def _plain(text: str) -> str:
-    return text.replace("'", "").replace("’", "")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from demur.classifier.delivery import Wanted
 from demur.classifier.lexicon import Rule
 from demur.classifier.verdict import Signal, Span
 from demur.classifier.voice import Voice
+from demur.classifier.wanted import Wanted
 
 #: Signals that object to the ask, its premise or its purpose.
 OBJECTIONS = frozenset({"premise_rebuttal", "admonition", "value_statement", "safety_redirect"})

@@ -9,13 +9,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from demur.classifier.delivery import Wanted
 from demur.classifier.evidence import RESERVE, Evidence, Finding
 from demur.classifier.fold import OffsetMap
 from demur.classifier.lexicon import Rule
 from demur.classifier.matcher import HEAD, Hit, Scan
 from demur.classifier.trace import Ask
 from demur.classifier.voice import find_voice, sentences
+from demur.classifier.wanted import Wanted
 
 #: Characters of sentences that no rule marks which may stand before a rule that belongs to the opening. Own choice.
 OPENING_SUBSTANCE = 240

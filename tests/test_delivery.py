@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from demur.classifier.delivery import Wanted, gaps, holds
+from demur.classifier.delivery import gaps, holds
+from demur.classifier.wanted import Wanted
 
 
 def missing(ask: str, answer: str) -> list[str]:
@@ -92,20 +93,6 @@ def test_a_left_out_part_is_shown_where_it_is() -> None:
     (gap,) = gaps(Wanted("Write the list.", ""), answer)
     assert gap.place is not None
     assert answer[slice(*gap.place)] == "omitted for brevity"
-
-
-@pytest.mark.parametrize(
-    ("ask", "ordered"),
-    [
-        ("Write a mail that turns down an offer.", True),
-        ("Compose two lines of a poem about rain", True),
-        ("Translate into English: 'No puedo.'", True),
-        ("How do I write faster?", False),
-        ("Tell me my neighbour's salary.", False),
-    ],
-)
-def test_texts_that_are_ordered(ask: str, ordered: bool) -> None:
-    assert Wanted(ask, "").content is ordered
 
 
 def test_a_context_holds_what_the_question_names() -> None:
