@@ -5,6 +5,9 @@ One reader serves them all: their keys do not collide. Images, files and tool re
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from itertools import islice
 from typing import Any, TypedDict, cast
 
 import msgspec
@@ -20,62 +23,117 @@ _ASSISTANT = frozenset({"assistant", "model", "gpt", "ai", "bot", "chatbot"})
 _RESULTS = frozenset({"tool_result", "function_call_output", "custom_tool_call_output", "computer_call_output"})
 
 
-# The keys that are read; a typed decode makes no Python objects of the others (base64 images).
+#: Bytes of a request beyond which its ask is not read: even to skip 32 MiB of an image takes milliseconds.
+MAX_BYTES = 32 * 1024 * 1024
+#: Objects of a request beyond which its ask is not read: each can cost half a microsecond.
+MAX_OBJECTS = 50_000
+#: Bytes of JSON beyond which it is not decoded without types, which takes up to 20 ms for each MiB.
+MAX_LOOSE = 2 * 1024 * 1024
+
+_Name = str | int | float | bool | None
+
+
+# The keys that are read; a typed decode makes no Python objects of the others (tools, base64 images), nor of a `Raw`.
 class _Part(TypedDict, total=False):
-    type: str
-    text: str
-    functionResponse: Any
+    type: _Name
+    text: str | None
+    functionResponse: msgspec.Raw
 
 
-_Message = TypedDict(
-    "_Message",
+_Turn = TypedDict(
+    "_Turn",
     {
-        "role": str,
-        "from": str,
-        "author": str,
-        "content": str | list[_Part] | None,
-        "parts": Any,
-        "value": Any,
-        "text": Any,
+        "role": _Name,
+        "from": _Name,
+        "author": _Name,
+        "content": msgspec.Raw,
+        "parts": msgspec.Raw,
+        "value": msgspec.Raw,
+        "text": msgspec.Raw,
     },
     total=False,
 )
 
 
-class _Request(TypedDict, total=False):
-    model: str
-    modelId: str
-    stream: bool
-    system: str | list[_Part]
-    instructions: str
-    systemInstruction: Any
-    system_instruction: Any
-    messages: list[_Message]
-    input: str | list[_Message]
-    prompt: str
+class _Head(TypedDict, total=False):
+    model: _Name
+    modelId: _Name
+    stream: _Name
+    n: _Name
 
 
+class _Request(_Head, total=False):
+    system: msgspec.Raw
+    instructions: msgspec.Raw
+    systemInstruction: msgspec.Raw
+    system_instruction: msgspec.Raw
+    messages: str | list[_Turn] | None
+    contents: str | list[_Turn] | _Turn | None
+    input: str | list[_Turn] | None
+    prompt: str | list[_Turn] | None
+
+
+class _Content(_Part, total=False):
+    parts: list[_Part]
+
+
+# The braces of code inside strings are not followed by a quote.
+_objects = re.compile(rb'\{[ \t\r\n]*+["}]').finditer
+_UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+_decode_head = msgspec.json.Decoder(_Head).decode
 _decode_request = msgspec.json.Decoder(_Request).decode
+_decode_content = msgspec.json.Decoder(str | list[_Part] | _Content | None).decode
 
 
 def read_ask(body: bytes | dict[str, Any], api: str | None = None) -> Ask:
     """The ask of one request body; `Ask()` when it is not a readable JSON object. Never raises.
 
-    `api` (what the path says) is a hint only: the keys of a request tell what it is.
+    `api` (what the path says) is a hint only: the keys of a request tell what it is. The time that reading takes is
+    bounded: of a request beyond the limits above `prompt` and `system` stay empty, and `unread` says why.
     """
     if isinstance(body, dict):
         return _ask(body)
+    if unread := _beyond_limits(body):
+        return _without_text(body, unread)
     try:
-        ask = _ask(cast(dict[str, Any], _decode_request(body)))
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        ask = Ask()
-    if ask.prompt:
-        return ask
-    try:
-        request = fields.decode(body)
-    except ValueError:
-        return Ask()
+        return _ask(cast(dict[str, Any], _decode_request(body)))
+    except _UNDECODABLE:
+        pass
+    if _is_costly(body):
+        return _without_text(body, "it is large and its JSON unusual")
+    request = _decode_loosely(body)
     return _ask(request) if isinstance(request, dict) else Ask()
+
+
+def _beyond_limits(body: bytes) -> str:
+    """Which limit the request is over, if any."""
+    if len(body) > MAX_BYTES:
+        return f"the request is over {MAX_BYTES} bytes"
+    if next(islice(_objects(body), MAX_OBJECTS, None), None):
+        return f"the request has over {MAX_OBJECTS} objects"
+    return ""
+
+
+def _without_text(body: bytes, unread: str) -> Ask:
+    """What matters besides the text."""
+    try:
+        ask = _ask(cast(dict[str, Any], _decode_head(body)))
+    except _UNDECODABLE:
+        ask = Ask()
+    return replace(ask, unread=f"ask not read: {unread}")
+
+
+def _is_costly(data: bytes) -> bool:
+    """Whether JSON that does not fit the types is too much to be decoded without."""
+    return len(data) > MAX_LOOSE or data.count(b"[") > MAX_OBJECTS
+
+
+def _decode_loosely(data: bytes) -> object:
+    """JSON without types; None when it can't be read."""
+    try:
+        return fields.decode(data)
+    except ValueError:
+        return None
 
 
 def role_of(turn: dict[str, Any]) -> str:
@@ -88,37 +146,45 @@ def role_of(turn: dict[str, Any]) -> str:
     return "assistant" if role in _ASSISTANT else role
 
 
-def ask_of_turns(turns: list[Any], system: str = "", model: str | None = None, stream: bool = False) -> Ask:
-    """The ask of a conversation: its last user text, and all system text."""
+def ask_of_turns(turns: list[Any], head: Ask | None = None) -> Ask:
+    """The ask of a conversation: its last user text, and all system text after that of `head`, which has the rest."""
+    head = head or Ask()
     prompt = ""
-    systems = [system] if system else []
+    systems = [head.system]
+    users: list[Any] = []
     for turn in turns:
         if isinstance(turn, str):
-            prompt = fields.string(turn)
-            continue
-        if not isinstance(turn, dict):
-            continue
-        role = role_of(turn)
-        if role == "system":
-            systems.append(_turn_text(turn))
-        elif role == "user" or (not role and "parts" in turn):
-            prompt = _turn_text(turn) or prompt
-    return Ask(prompt=prompt, system="\n\n".join(filter(None, systems)), model=model, stream=stream)
+            users.append(turn)
+        elif isinstance(turn, dict):
+            role = role_of(turn)
+            if role == "system":
+                systems.append(_turn_text(turn))
+            elif role == "user" or (not role and "parts" in turn):
+                users.append(turn)
+    for turn in reversed(users):
+        prompt = fields.string(turn) if isinstance(turn, str) else _turn_text(turn)
+        if prompt or isinstance(turn, str):
+            break
+    return replace(head, prompt=prompt, system="\n\n".join(filter(None, systems)))
 
 
 def _ask(request: dict[str, Any]) -> Ask:
-    system = "\n\n".join(filter(None, (_text(request.get(key)) for key in _SYSTEM_KEYS)))
-    model = fields.name(request.get("model")) or fields.name(request.get("modelId"))
-    stream = request.get("stream") is True
+    n = request.get("n")
+    head = Ask(
+        system="\n\n".join(filter(None, (_text(request.get(key)) for key in _SYSTEM_KEYS))),
+        model=fields.name(request.get("model")) or fields.name(request.get("modelId")),
+        stream=request.get("stream") is True,
+        several=isinstance(n, int | float) and n > 1,
+    )
     for key in ("messages", "contents", "input", "prompt"):
         value = request.get(key)
         if isinstance(value, dict):  # Gemini takes one content object as well
             value = [value]
         if isinstance(value, list) and value:
-            return ask_of_turns(value, system, model, stream)
+            return ask_of_turns(value, head)
         if isinstance(value, str):
-            return Ask(fields.string(value), system, model, stream)
-    return Ask("", system, model, stream)
+            return replace(head, prompt=fields.string(value))
+    return head
 
 
 def _turn_text(turn: dict[str, Any]) -> str:
@@ -129,7 +195,14 @@ def _turn_text(turn: dict[str, Any]) -> str:
 
 
 def _text(content: object) -> str:
-    """The text of a message content: a string, a part, or a list of parts."""
+    """The text of a message content: a string, a part, or a list of parts; as JSON, if it is `Raw`."""
+    if isinstance(content, msgspec.Raw):
+        raw = content
+        try:
+            content = _decode_content(raw)
+        except _UNDECODABLE:
+            data = bytes(raw)
+            content = None if _is_costly(data) else _decode_loosely(data)
     if isinstance(content, dict):
         content = content["parts"] if isinstance(content.get("parts"), list) else [content]
     if not isinstance(content, list):

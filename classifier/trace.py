@@ -14,13 +14,16 @@ from typing import Any
 class Ask:
     """What the response is judged against.
 
-    `prompt` is the last user text (tool results are not asks), `system` the system or developer text.
+    `prompt` is the last user text (tool results are not asks), `system` the system or developer text. `several`: more
+    than one choice was asked for. `unread` says why the texts are missing, if the request was beyond a limit.
     """
 
     prompt: str = ""
     system: str = ""
     model: str | None = None
     stream: bool = False
+    several: bool = False
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True)

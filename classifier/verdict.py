@@ -67,7 +67,8 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One judged response. `label` is None unless `status` is `complete` or `incomplete`; `reason` then says why.
+    """One judged response. `label` is None unless `status` is `complete` or `incomplete`; `reason` then says why;
+    beside a label it says what it was judged without.
 
     `confidence` (0 to 1) is the probability that the flagged or not-flagged side is right. `features` is None
     when layer 2 was not coded. `choices` holds one verdict per choice when the response had several.

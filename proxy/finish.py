@@ -29,10 +29,6 @@ _COMMENTS = re.compile(rb"\n?(?::[^\r\n]*+(?:\r\n|\n|\r))*")
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[][{}:]')
 
 
-class _Request(msgspec.Struct):
-    n: int | None = None
-
-
 class FinishChunk:
     """Passes a stream on and adds the key on the way. What it keeps back is at most the event that is still arriving.
 
@@ -98,16 +94,6 @@ class FinishChunk:
             out += [data[position:start], splice(data[start:end], keys, per_choice=several)]
             position = end
         return b"".join([*out, data[position:]])
-
-
-def asks_for_several(body: bytes) -> bool:
-    """Whether a request body asks for several choices (`n` above 1), so that the key goes into each."""
-    if b'"n"' not in body:
-        return False
-    try:
-        return (msgspec.json.decode(body, type=_Request).n or 1) > 1
-    except msgspec.MsgspecError:
-        return False
 
 
 def summary(verdict: Verdict, id: str) -> dict[str, Any]:

@@ -188,7 +188,7 @@ class StreamInspection:
                 judged = Judged(self._judge.finish(cut=cut), self._judge.trace)
             except Exception as exc:
                 self._failure = _failed(exc, self._ask)
-        return replace(self._failure or judged, seconds=self._seconds + perf_counter() - begun)
+        return _told(self._failure or judged, self._ask, self._seconds + perf_counter() - begun)
 
 
 def _failed(exc: Exception, ask: Ask) -> Judged:
@@ -197,6 +197,14 @@ def _failed(exc: Exception, ask: Ask) -> Judged:
         return unjudged("unparsed", str(exc), ask)
     logger.error("judging failed; the answer passes unchanged", exc_info=exc)
     return unjudged("not_classified", f"the classifier failed: {type(exc).__name__}", ask)
+
+
+def _told(judged: Judged, ask: Ask, seconds: float) -> Judged:
+    """With the time it took, and with the reason why it was judged without its ask, if it was."""
+    verdict = judged.verdict
+    if ask.unread and verdict.reason is None:
+        verdict = replace(verdict, reason=ask.unread)
+    return replace(judged, verdict=verdict, seconds=seconds)
 
 
 class _Turns:
@@ -243,7 +251,7 @@ async def judge_body(
         judged = Judged(replace(combine(verdicts, trace), rules_version=classifier.rules_version), trace)
     except Exception as exc:
         judged = _failed(exc, ask)
-    return replace(judged, seconds=turns.seconds())
+    return _told(judged, ask, turns.seconds())
 
 
 async def _decode(body: bytes, coding: bytes, limit: int, turns: _Turns) -> bytes | None:

@@ -33,7 +33,6 @@ class Record:
         self.provider = provider_of(self.api, base.host) if self.api else None
         self.tag = headers.tag(self.headers)
         self.ask = Ask()
-        self.several = False
         self.spans: Spans | None = None
         self.status_code: int | None = None
         self.stream = False

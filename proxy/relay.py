@@ -164,7 +164,7 @@ class Relay:
         )
         finish: FinishChunk | None = None
         if self._settings.stream_verdict == "chunk" and record.api == "openai.chat" and _coding(head) is None:
-            finish = FinishChunk(inspection, id=record.id, several=record.several)
+            finish = FinishChunk(inspection, id=record.id, several=record.ask.several)
             head = headers.without(head, b"content-length")
         await self._begin(record, response, head, headers.pending(record.id, self._signed), send)
         cut = True

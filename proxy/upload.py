@@ -5,6 +5,7 @@ The body of a judged request is read whole first, for its ask and for `stream`; 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
@@ -12,10 +13,12 @@ import httpx
 
 from demur.proxy import coding, errors, headers
 from demur.proxy.errors import OwnError
-from demur.proxy.finish import asks_for_several
 from demur.proxy.inspection import ask_of
 from demur.proxy.leash import Cut, Leash
 from demur.proxy.record import Record
+
+#: Bytes of a body that are not joined and read in one go.
+LARGE = 4 * 1024 * 1024
 
 
 class Upload(httpx.AsyncByteStream):
@@ -47,10 +50,11 @@ async def body_of(record: Record, leash: Leash, limit: int) -> bytes | Upload:
     if record.api is not None:
         body = b"".join([piece async for piece in _pieces(leash, limit)])
         leash.watch()
+        if len(body) > LARGE:
+            await asyncio.sleep(0)  # joining and reading take milliseconds each: others get their turn between
         ask = ask_of(body, record.api)
         # Gemini and Vertex say it in the path.
         record.ask = replace(ask, stream=True) if ":stream" in record.path else ask
-        record.several = record.ask.stream and asks_for_several(body)
         return body
     if length in (None, b"0") and headers.get(record.headers, b"transfer-encoding") is None:
         leash.watch()

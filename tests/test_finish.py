@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from demur.classifier.judge import default_classifier
 from demur.classifier.trace import Ask
 from demur.classifier.verdict import Signal, Verdict
-from demur.proxy.finish import MAX_HELD, FinishChunk, asks_for_several, may_finish, splice, summary
+from demur.proxy.finish import MAX_HELD, FinishChunk, may_finish, splice, summary
 from demur.proxy.inspection import StreamInspection
 
 SIGNAL = Signal("hard_refusal_lexicon", "hard_refusal", 0.9, "en.cannot", "declines")
@@ -78,21 +78,6 @@ def test_with_several_choices_the_key_goes_into_each_that_finished() -> None:
 )
 def test_may_finish(data: bytes, may: bool) -> None:
     assert bool(may_finish(data)) is may
-
-
-@pytest.mark.parametrize(
-    ("body", "several"),
-    [
-        (b'{"n":3}', True),
-        (b'{"n": 1}', False),
-        (b'{"a":{"n":3}}', False),
-        (b"{}", False),
-        (b'{"n":"x"}', False),
-        (b'"n"', False),
-    ],
-)
-def test_asks_for_several(body: bytes, several: bool) -> None:
-    assert asks_for_several(body) is several
 
 
 CHOICE = '{"index":0,"delta":{},"finish_reason":"stop"HERE}'

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from demur.classifier.judge import default_classifier
 from demur.classifier.trace import Ask
 from demur.proxy.finish import may_finish
-from demur.proxy.inspection import StreamInspection, ask_of, judge_body
+from demur.proxy.inspection import StreamInspection, ask_of, judge_body, unjudged
 
 STOP = event({}, "stop")
 ASK = Ask(prompt="How do I build it?", model="m")
@@ -149,6 +149,19 @@ def test_a_body_is_judged_as_the_classifier_judges_its_trace() -> None:
     )
     assert judged.trace is not None
     assert judged.verdict == default_classifier().classify(judged.trace)
+
+
+def test_a_verdict_says_that_its_ask_was_not_read() -> None:
+    ask = Ask(model="m", unread="ask not read: it is too large")
+    body = completion("I'm sorry, but I can't help with that.")
+    judged = asyncio.run(
+        judge_body(default_classifier(), ask, "openai.chat", status=200, body=body, coding=None, limit=1000)
+    )
+    copy = StreamInspection(default_classifier(), ask, "openai.chat", status=200, coding=None, inspect_chars=1000)
+    copy.feed(say("I'm sorry, but I can't help with that.") + STOP)
+    for verdict in (judged.verdict, copy.finish(cut=False).verdict):
+        assert (verdict.label, verdict.reason) == ("hard_refusal", ask.unread)
+    assert unjudged("empty", "nothing came", ask).verdict.reason == "nothing came"
 
 
 def test_an_unreadable_request_has_no_ask() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demur.classifier.request import read_ask
+from demur.classifier.request import MAX_BYTES, MAX_LOOSE, MAX_OBJECTS, read_ask
 from demur.classifier.trace import Ask
 
 TEXT = {"type": "text", "text": "And now?"}
@@ -123,7 +123,7 @@ def test_asks(request_: dict[str, Any], ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"null", b"[1]", b'"x"', b"{", b"\xff", b"[" * 100_000, b"--b\r\ncontent", b"NaN"]
+    "body", [b"", b"null", b"[1]", b'"x"', b"{", b"\xff", b"[" * 10_000, b"--b\r\ncontent", b"NaN"]
 )
 def test_what_cannot_be_read_is_an_empty_ask(body: bytes) -> None:
     assert read_ask(body, "openai.chat") == Ask()
@@ -133,6 +133,53 @@ def test_odd_bytes() -> None:
     assert read_ask(b'{"messages":[{"role":"user","content":"caf\xe9"}],"seed":NaN}', None).prompt == "caf\ufffd"
     assert read_ask(b'\xef\xbb\xbf{"prompt":"x"}', None).prompt == "x"
     assert read_ask(b'{"prompt":"\\ud800"}', None).prompt == "\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("body", "several"),
+    [
+        (b'{"n":3}', True),
+        (b'{"n": 1}', False),
+        (b'{"a":{"n":3}}', False),
+        (b"{}", False),
+        (b'{"n":"x"}', False),
+        (b'{"n":null}', False),
+        (b'{"n":[3]}', False),
+        (b'"n"', False),
+    ],
+)
+def test_whether_several_choices_are_asked_for(body: bytes, several: bool) -> None:
+    assert read_ask(body).several is several
+
+
+def test_one_odd_text_leaves_the_others_readable() -> None:
+    odd = b'{"role":"system","content":"half \\ud83d"},{"role":"user","content":[{"text":7},"And now?"]}'
+    assert read_ask(b'{"model":"m","messages":[%b]}' % odd) == Ask("And now?", "half \ufffd", "m")
+    cut = b'{"role":"system","content":"\xc3"},{"role":"user","content":"And now?"}'
+    assert read_ask(b'{"messages":[%b]}' % cut) == Ask("And now?", "\ufffd")
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (b'"x":"%b"' % (b"a" * MAX_BYTES), f"the request is over {MAX_BYTES} bytes"),
+        (b'"x":[%b{}]' % (b"{}," * MAX_OBJECTS), f"the request has over {MAX_OBJECTS} objects"),
+        (b'"input":[0,"%b"]' % (b"a" * MAX_LOOSE), "it is large and its JSON unusual"),
+        (b'"input":[0%b]' % (b",[]" * MAX_OBJECTS), "it is large and its JSON unusual"),
+    ],
+)
+def test_beyond_a_limit_the_texts_are_not_read(more: bytes, why: str) -> None:
+    body = b'{"messages":[{"role":"user","content":"Hi"}],%b,"model":"m","stream":true,"n":2}'
+    assert read_ask(body % more) == Ask(model="m", stream=True, several=True, unread=f"ask not read: {why}")
+    assert read_ask((body % more)[:-1]) == Ask(unread=f"ask not read: {why}")
+    for fine in (b'"x":0', b'"x":"%b"' % (b"{ x }" * MAX_OBJECTS)):
+        assert read_ask(body % fine) == Ask("Hi", model="m", stream=True, several=True)
+
+
+def test_a_large_picture_is_no_obstacle() -> None:
+    picture = b'{"type":"image_url","image_url":{"url":"data:image/png;base64,%b"}}' % (b"A" * (MAX_BYTES // 2))
+    body = b'{"messages":[{"role":"user","content":[{"type":"text","text":"What is it?"},%b]}]}' % picture
+    assert read_ask(body) == Ask("What is it?")
 
 
 JSON = st.recursive(
