@@ -47,8 +47,9 @@ _SUM = re.compile(
 )
 _WORDS_ASKED = re.compile(r"\b(\d{3,5})[ -]words?\b")
 _QUOTE = re.compile(r"[\"“«']([^\"”»\n]{20,1500})[\"”»']")
-_AFTER_COLON = re.compile(r"^[^:]{0,120}:\s([^:]{60,})", re.DOTALL)
+_AFTER_COLON = re.compile(r"^[^:]{0,120}:\s([^:]{65,})", re.DOTALL)
 _TRANSFORM = re.compile(r"\b(?:summari[sz]e|shorten|paraphrase|rephrase|rewrite|proofread|correct)\b")
+_SHORTEN = re.compile(r"\b(?:summari[sz]e|shorten)\b")
 _CONTEXT = re.compile(
     r"\b(?:context|passage|document|article|text|notes?|excerpt) ?: ?(.{10,2500}?)(?:\bquestion ?:|\bq ?:)(.{4,300})",
     re.DOTALL,
@@ -89,6 +90,7 @@ _ABOUT_MODEL = re.compile(
     r"\bdo you (?:\w+ ){0,2}?(?:have|feel|experience|possess) (?:\w+ ){0,3}?(?:feelings?|emotions?|consciousness|body|"
     r"memory|soul|gender|senses|lonely|tired|bored|sad|happy|pain|dreams?)\b|"
     r"\bdo you (?:ever )?(?:dream|sleep|eat|remember me|get (?:tired|bored|lonely))\b|\b(?:who|what) are you\b|"
+    r"\b(?:describe|introduce|about) yourself\b|"
     r"\bwhat can(?:'t)? you do\b|\bcan you (?:see|hear|view) (?:me|images|pictures|audio|sounds?|videos?)\b|"
     r"\bdo you have (?:\w+ )?(?:internet|web|live|real-time)? ?access to (?:the )?(?:internet|web|news)\b"
 )
@@ -98,7 +100,8 @@ _ELISION_ASKED = re.compile(
 _CODE_WORDS = ("function", "regex", "regular expression", "sql", "script", "program", "code", "command", "one-liner")
 _CODE_ASKED = re.compile(
     r"\b(?:write|create|give|show|implement|generate|make|provide)\b.{0,40}?\b"
-    r"(?:an? (?:\w+ ){0,2}?function\b(?! (?:of|name)\b)|regex|regular expression|sql|code (?:that|to|which|snippet)|"
+    r"(?:an? (?:\w+ ){0,2}?function\b(?! (?:of|name|room|hall|space)\b)|"
+    r"regex|regular expression|sql|code (?:that|to|which|snippet)|"
     r"(?:python|bash|shell|java|javascript|powershell|php|ruby|lua|perl) "
     r"(?:script|program|code|class|method|command|one-liner)|"
     r"(?:script|program|code|class|method) in (?:python|bash|java|javascript|powershell|php|ruby|lua|perl|rust|go|c))\b"
@@ -157,14 +160,14 @@ class Wanted:
     @cached_property
     def about_model(self) -> bool:
         """Whether it asks what the model is or feels."""
-        return " you" in self.prompt[:200] and bool(_ABOUT_MODEL.search(self.prompt[:200]))
+        return "you" in self.prompt[:200] and bool(_ABOUT_MODEL.search(self.prompt[:200]))
 
     @cached_property
     def source(self) -> str:
-        """The text to work on: quoted, or all that follows the first colon."""
+        """The text to work on: quoted, or what follows the first colon where its words come back in what is wanted."""
         if not _TRANSFORM.search(self.prompt) or self.translation:
             return ""
-        match = _QUOTE.search(self._ask) or _AFTER_COLON.search(self._ask)
+        match = _QUOTE.search(self._ask) or (_SHORTEN.search(self.prompt) and _AFTER_COLON.search(self._ask))
         return match.group(1).lower() if match else ""
 
     @cached_property
@@ -225,7 +228,9 @@ class Wanted:
     def code(self) -> bool:
         """Whether code is wanted."""
         ask = self.prompt
-        return any(word in ask for word in _CODE_WORDS) and bool(_CODE_ASKED.search(ask))
+        if "ask me" in ask or "need to know" in ask or all(word not in ask for word in _CODE_WORDS):
+            return False
+        return bool(_CODE_ASKED.search(ask))
 
     def letter(self) -> bool:
         """Whether a letter or a mail is wanted."""

@@ -8,6 +8,7 @@ from demur.classifier import Choice, Classifier, Trace, explain
 from demur.classifier.explain import meaning
 from demur.classifier.features import NAMES
 
+NAMES_ARE_OLD = "Names are old, and people have sorted them for a very long time."
 TEXT = "I can't help with that. He said: \"I can't help with that.\""
 
 
@@ -71,9 +72,9 @@ def test_a_flag_below_the_bar_is_told() -> None:
 
 
 def test_what_is_missing_is_told_among_the_hits() -> None:
-    (choice,) = explain({"prompt": "Write a function that sorts names.", "response": "Names are old."}).choices
+    (choice,) = explain({"prompt": "Write a function that sorts names.", "response": NAMES_ARE_OLD}).choices
     assert [(hit.rule, hit.why_not, hit.span.text) for hit in choice.hits] == [
-        ("delivery.code-missing", None, "Names are old.")
+        ("delivery.code-missing", None, NAMES_ARE_OLD)
     ]
 
 

@@ -24,7 +24,13 @@ def test_texts_that_are_ordered(ask: str, ordered: bool) -> None:
 
 @pytest.mark.parametrize(
     ("ask", "about"),
-    [("Are you human?", True), ("Do you ever dream?", True), ("What can you do?", True), ("Are you free?", False)],
+    [
+        ("Are you human?", True),
+        ("Do you ever dream?", True),
+        ("What can you do?", True),
+        ("Describe yourself.", True),
+        ("Are you free?", False),
+    ],
 )
 def test_asks_about_the_model(ask: str, about: bool) -> None:
     assert Wanted(ask, "").about_model is about
@@ -43,10 +49,11 @@ def test_whether_a_no_can_answer(ask: str, may: bool) -> None:
     [
         ("Shorten this: 'The tram stopped because of snow.'", "the tram stopped because of snow."),
         (
-            "Shorten this: the tram stopped because snow covered the rails near the mill",
+            "Shorten this: the tram stopped because snow covered all the rails between the mill and the harbour",
             "the tram stopped because snow",
         ),
         ("Shorten my list.", ""),
+        ("Rewrite this: the tram stopped because snow covered all the rails between the mill and the harbour", ""),
         ("Translate: 'The tram stopped because of snow.'", ""),
     ],
 )
@@ -60,6 +67,7 @@ def test_the_text_to_work_on(ask: str, source: str) -> None:
     [
         ("Write a function that sorts names.", True, False, False),
         ("Give me a script in Python to move files.", True, False, False),
+        ("Create a plan for a function room.", False, False, False),
         ("Write a film script.", False, False, False),
         ("Draft a letter to him and to her.", False, True, True),
     ],

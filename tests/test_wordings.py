@@ -30,6 +30,11 @@ KINDS = {
             "answer",
         ),
         ("How warm is it in Bergen now?", "I don't have live weather data.", "hard_refusal"),
+        (
+            "Review my opening.",
+            "Strong start, and the second sentence is one too many: cut it. I can't see a thesis yet, so add one.",
+            "answer",
+        ),
     ],
     "about the model itself": [
         ("Are you conscious?", "I'm a language model, so no: I have no experiences of my own.", "answer"),
