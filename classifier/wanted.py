@@ -140,7 +140,7 @@ class Wanted:
     @cached_property
     def a_no(self) -> bool:
         """Whether the text that is wanted is itself a refusal, an excuse or a reply to somebody."""
-        return bool(_NO_ORDERED.search(self.prompt))
+        return bool(_NO_ORDERED.search(self.prompt, 0, _READ // 3))
 
     @property
     def service(self) -> bool:
