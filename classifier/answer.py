@@ -12,7 +12,7 @@ import msgspec
 from demur.classifier import fields
 from demur.classifier.bodies import read_event
 from demur.classifier.draft import Draft
-from demur.classifier.plain import Mould, PlainChoice, mould_of, read_plain
+from demur.classifier.plain import read_plain
 from demur.classifier.shapes_openai import read_completion
 from demur.classifier.sse import Event
 from demur.classifier.trace import Ask, Trace
@@ -94,40 +94,24 @@ class StreamAnswer:
         self.newly_finished = tuple(draft.finished)
         return draft.deltas
 
-    def feed_plain(self, events: Sequence[Event]) -> tuple[int, Sequence[tuple[int, str]]]:
-        """Reads the plain chunks that `events` begin with, to the same effect as `feed` one by one, but quicker.
+    def feed_plain(self, lines: bytes) -> Sequence[tuple[int, str]] | None:
+        """Reads the data of events, a line each, to the same effect as `feed` one by one; quicker, and one text a run.
 
-        Returns how many they were, and their text by choice index. The other events are left for `feed`.
+        None: not all of them are plain chunks, and none was read.
         """
-        choices: list[PlainChoice] = []
-        if self._takes_plain:
-            for event in events:
-                choice = read_plain(event.data)
-                if choice is None:
-                    break
-                choices.append(choice)
         draft = self._draft
+        # The chunk that names the response and the model is never a plain one.
+        if not self._completions or draft.id is None or draft.model is None:
+            return None
+        choices = read_plain(lines)
+        if choices is None:
+            return None
         draft.deltas = []
+        self.newly_finished = ()
         for index, run in groupby(choices, _index):
             draft.open(index)
             draft.say(index, "".join([choice.delta.content or "" for choice in run]))
-        return len(choices), draft.deltas
-
-    def mould(self, event: Event) -> Mould | None:
-        """What later events may have in common with this one, the last that was fed; None when that can't be told."""
-        return mould_of(event.data) if self._takes_plain else None
-
-    def feed_text(self, index: int, text: str) -> Sequence[tuple[int, str]]:
-        """Reads the text of chunks that fit a mould, as `feed` would read those."""
-        draft = self._draft
-        draft.deltas = []
-        draft.say(index, text)
         return draft.deltas
-
-    @property
-    def _takes_plain(self) -> bool:
-        # The chunk that names the response and the model is never a plain one.
-        return self._completions and self._draft.id is not None and self._draft.model is not None
 
     def trace(self, *, cut: bool = False) -> Trace:
         """What arrived so far. `cut`: the stream did not end in an orderly way."""

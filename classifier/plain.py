@@ -6,8 +6,7 @@ anything else to it does not fit the types and is left to the full reading.
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -40,48 +39,26 @@ class _Chunk(msgspec.Struct, gc=False):
     base_resp: None = None
 
 
-_decode = msgspec.json.Decoder(_Chunk).decode
-_decode_string = msgspec.json.Decoder(str).decode
-_UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
-_CONTENT = re.compile(rb'"content": ?"')
+_decode_lines = msgspec.json.Decoder(_Chunk).decode_lines
 
 
-def read_plain(data: bytes) -> PlainChoice | None:
-    """The choice of a plain chunk, None when it is not one."""
+def lines_of(chunk: bytes) -> bytes | None:
+    """The data of events, a line each; None unless `chunk` is whole events, all of them `data: {…}` and no more."""
+    blank = b"\r\n\r\n" if b"\r" in chunk else b"\n\n"
+    if not chunk.startswith(b"data: {") or not chunk.endswith(b"}" + blank):
+        return None
+    lines = chunk[6 : -len(blank)].replace(b"}" + blank + b"data: {", b"}\n{")
+    events = 1 + (len(chunk) - 6 - len(blank) - len(lines)) // (len(blank) + 5)
+    if lines.count(b"\n") + 1 != events or b"\r" in lines:  # a line end that is not between two such events
+        return None
+    return lines
+
+
+def read_plain(lines: bytes) -> list[PlainChoice] | None:
+    """The choices of plain chunks, a line each, from `lines_of`; None unless all are plain."""
     try:
-        return _decode(data).choices[0]
-    except _UNDECODABLE:
+        chunks = _decode_lines(lines)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-
-
-class Mould(NamedTuple):
-    """The plain chunks of one choice, on the wire: `head` to the quote before the text, `tail` from the one after."""
-
-    choice: int
-    head: bytes
-    tail: bytes
-
-    def text(self, chunk: bytes) -> str | None:
-        """The text of a chunk that fits: it is plain as well, whatever string stands there. None: it does not fit."""
-        _, head, tail = self
-        if chunk.startswith(head) and chunk.endswith(tail):
-            try:
-                return _decode_string(chunk[len(head) - 1 : 1 - len(tail)])  # the text in its quotes
-            except _UNDECODABLE:
-                pass
-        return None
-
-
-def mould_of(data: bytes) -> Mould | None:
-    """The mould of the event with this data; None when it is no plain chunk or does not show where its text stands."""
-    key = _CONTENT.search(data)
-    if key is None or b"\n" in data:
-        return None
-    head = data[: key.end()]
-    tail = data[data.find(b'"', key.end()) :]
-    choice = None
-    for probe in ("0", "1"):  # is this the text? Two, since one might be what stands elsewhere
-        choice = read_plain(head + probe.encode() + tail)
-        if choice is None or choice.delta.content != probe:
-            return None
-    return Mould(choice.index, b"data: " + head, tail + b"\n\n") if choice else None
+    # No value spans lines, for none has `}` before `{`; so as many values as lines are one in each.
+    return [chunk.choices[0] for chunk in chunks] if len(chunks) == lines.count(b"\n") + 1 else None

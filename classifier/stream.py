@@ -41,14 +41,14 @@ class StreamJudge:
         return self.answer.newly_finished
 
     def feed_all(self, events: Sequence[Event]) -> list[tuple[Event, tuple[int, ...]]]:
-        """The same for some events in their order, which costs less: those that finished a choice, and which."""
-        plain, deltas = self.answer.feed_plain(events)
-        self._hear(deltas)
-        return [(event, indexes) for event in events[plain:] if (indexes := self.feed(event))]
+        """The same for some events in their order: those that finished a choice, and which."""
+        return [(event, indexes) for event in events if (indexes := self.feed(event))]
 
-    def feed_text(self, index: int, text: str) -> None:
-        """The same for the text of events that fit a mould of `answer`."""
-        self._hear(self.answer.feed_text(index, text))
+    def feed_plain(self, lines: bytes) -> bool:
+        """The same for the data of events, a line each; quicker. False: not all are plain chunks, and none was read."""
+        deltas = self.answer.feed_plain(lines)
+        self._hear(deltas or ())
+        return deltas is not None
 
     def choice_verdict(self, index: int) -> Verdict:
         """The verdict of a choice that finished (on what arrived of it, if it has not)."""

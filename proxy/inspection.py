@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TypeVar
 
 from demur.classifier.judge import Classifier, combine
-from demur.classifier.plain import Mould
+from demur.classifier.plain import lines_of
 from demur.classifier.request import read_ask
 from demur.classifier.shapes import read_body
 from demur.classifier.sse import Event, SSEReader
@@ -26,8 +26,6 @@ logger = logging.getLogger("demur.inspection")
 
 #: Longest piece of a text, in characters or bytes, that is worked on before other requests get their turn.
 PIECE = 16 * 1024
-#: Bytes that may wait until it is known what the events of a stream look like: about two of them.
-LITTLE = 256
 #: Seconds of judging after which a long answer gives way.
 SLICE = 0.002
 
@@ -63,9 +61,8 @@ def ask_of(body: bytes, api: str | None) -> Ask:
 class StreamInspection:
     """Reads and judges a copy of one event stream. `first_event` is the time (perf_counter) of the first event.
 
-    Judging can wait, which costs less than one by one: `skim` takes the text out of pieces that are one event like one
-    before, `later` keeps other pieces that finish nothing. `feed` reads and judges what waits and one piece more. Each
-    piece goes to one of the three, in order.
+    Judging can wait, which costs less than one by one: `later` keeps pieces that finish nothing, `feed` reads and
+    judges what waits and one piece more. Each piece goes to one of the two, in order.
     """
 
     def __init__(
@@ -77,9 +74,6 @@ class StreamInspection:
         self._failure: Judged | None = None
         self._reader = SSEReader()
         self._decoder: Decoder | None = None
-        self._mould: Mould | None = None  # None as well where an event is still arriving
-        self._texts: list[str] = []  # skimmed
-        self._skimmed = 0  # bytes of those events
         self._waiting = bytearray()  # many small objects kept alive cost more than their copy
         self._enough = 0  # bytes that may wait; none before the first event, for its time
         try:
@@ -104,17 +98,6 @@ class StreamInspection:
         self.feed(b"")
         return None if self._failure else self._judge.answer.done
 
-    def skim(self, chunk: bytes) -> int:
-        """Takes the piece if it differs from an event before it in its text only, and so finishes nothing.
-
-        Returns how many bytes of such pieces wait, 0 when it was not taken. Above PIECE a `feed` is due.
-        """
-        if self._mould is None or self._waiting or (text := self._mould.text(chunk)) is None:
-            return 0
-        self._texts.append(text)
-        self._skimmed += len(chunk)
-        return self._skimmed
-
     def later(self, chunk: bytes) -> None:
         """Takes a piece to be judged, now or with those that follow."""
         waiting = self._waiting
@@ -124,38 +107,27 @@ class StreamInspection:
 
     def feed(self, chunk: bytes) -> Finished:
         """Judges the events that end in `chunk`, and those that wait; returns the ones that finished a choice."""
-        data = bytes(self._waiting) + chunk
+        waiting = bytes(self._waiting)
         self._waiting.clear()
+        return [event for piece in (waiting, chunk) if piece for event in self._read(piece)]
+
+    def _read(self, piece: bytes) -> Finished:
         finished: Finished = []
-        if (data or self._texts) and self._failure is None:
+        if self._failure is None:
             begun = perf_counter()
             try:
-                self._judge_skimmed()
-                events = self._reader.feed(self._decoder.feed(data) if self._decoder else data)
-                if events and self.first_event is None:
-                    self.first_event = begun
-                finished = self._judge.feed_all(events)
-                self._learn(events)
+                data = self._decoder.feed(piece) if self._decoder else piece
+                if not self._reader.pending and (lines := lines_of(data)) and self._judge.feed_plain(lines):
+                    self._reader.skip(len(data))
+                elif events := self._reader.feed(data):
+                    self._enough = PIECE
+                    if self.first_event is None:
+                        self.first_event = begun
+                    finished = self._judge.feed_all(events)
             except Exception as exc:
-                self._failure, self._mould = _failed(exc, self._ask), None
+                self._failure = _failed(exc, self._ask)
             self._seconds += perf_counter() - begun
         return finished
-
-    def _judge_skimmed(self) -> None:
-        if self._mould and self._texts:
-            self._judge.feed_text(self._mould.choice, "".join(self._texts))
-            self._texts.clear()
-            self._reader.skip(self._skimmed)
-            self._skimmed = 0
-            self._enough = LITTLE  # the mould may have changed: look at the next one soon
-
-    def _learn(self, events: list[Event]) -> None:
-        """Finds out what the next events may look like."""
-        if events:
-            self._enough = min(PIECE, 2 * self._enough or LITTLE)
-            self._mould = self._judge.answer.mould(events[-1]) if self._decoder is None else None
-        if self._reader.pending:
-            self._mould = None
 
     def close(self) -> Finished:
         """The stream has ended: a last event without its blank line counts."""

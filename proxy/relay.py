@@ -170,11 +170,7 @@ class Relay:
         cut = True
         try:
             async for chunk in _body(response):
-                if waiting := inspection.skim(chunk):
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                    if waiting > PIECE:
-                        inspection.feed(b"")
-                elif finish is None or finish.passes(chunk):
+                if finish is None or finish.passes(chunk):
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                     inspection.later(chunk)
                 elif ready := finish.feed(chunk):

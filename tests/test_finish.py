@@ -108,9 +108,7 @@ def follow(pieces: list[bytes], *, several: bool = False) -> list[bytes]:
     finish = FinishChunk(inspection, id="abc", several=several)
     out = []
     for piece in pieces:
-        if inspection.skim(piece):
-            out.append(piece)
-        elif finish.passes(piece):
+        if finish.passes(piece):
             out.append(piece)
             inspection.later(piece)
         else:

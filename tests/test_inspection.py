@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from itertools import accumulate
 
 import pytest
 from fake_upstream import DONE, completion, event, say
@@ -60,18 +59,14 @@ def test_pieces_that_wait_are_read_in_their_order() -> None:
         ),
         max_size=6,
     ),
-    st.integers(1, 5),
     st.sampled_from(["openai.chat", "gemini"]),
 )
-def test_pieces_skimmed_or_kept_for_later_change_nothing(runs: list[list[bytes]], many: int, api: str) -> None:
+def test_pieces_kept_for_later_change_nothing(runs: list[list[bytes]], api: str) -> None:
     single, quick = inspection(api=api), inspection(api=api)
     expected, finished = [], []
     for piece in (piece for run in runs for piece in run):
         expected += single.feed(piece)
-        if waiting := quick.skim(piece):
-            if waiting > many * 150:
-                quick.feed(b"")
-        elif piece.endswith(b"\n\n") and not may_finish(piece):
+        if piece.endswith(b"\n\n") and not may_finish(piece):
             quick.later(piece)
         else:
             finished += quick.feed(piece)
@@ -81,31 +76,27 @@ def test_pieces_skimmed_or_kept_for_later_change_nothing(runs: list[list[bytes]]
     assert (one.verdict, one.trace) == (other.verdict, other.trace)
 
 
-def test_events_like_the_one_before_are_skimmed() -> None:
-    copy = inspection()
-    for piece in (event({"role": "assistant", "content": ""}), *[say("How ")] * 2):
-        assert copy.skim(piece) == 0
-        copy.later(piece)
-    texts = ("do ", "I \n", "北京", "?")
-    sizes = [len(say(text)) for text in texts]
-    assert [copy.skim(say(text)) for text in texts] == list(accumulate(sizes))
-    copy.later(say("one ") + say("read, "))
-    assert copy.skim(say("two ")) == 0, "what came before it waits"
-    copy.later(say("two "))
-    copy.feed(say("events")[:9])
-    assert copy.skim(say("x")) == 0, "an event is still arriving"
-    copy.feed(say("events")[9:])
-    judged = copy.finish(cut=False)
-    assert judged.trace is not None
-    assert judged.trace.choices[0].text == "How How do I \n北京?one read, two events"
-
-
 def test_the_first_event_is_no_comment() -> None:
     copy = inspection()
     copy.later(b": keep-alive\n\n")
     assert copy.first_event is None
     copy.later(say("x"))
     assert copy.first_event is not None
+
+
+def test_an_event_that_is_still_arriving_is_read_on() -> None:
+    copy = inspection()
+    start = event({"role": "assistant", "content": ""})
+    copy.feed(start + say("He")[:9])
+    assert copy.pending == 9
+    copy.feed(say("He")[9:])
+    copy.feed(say("llo") * 2)  # read as plain chunks
+    assert (copy.pending, copy.offset) == (0, len(start + say("He") + say("llo") * 2))
+    ((finished, _),) = copy.feed(STOP)
+    assert (finished.start, finished.end) == (copy.offset - len(STOP), copy.offset)
+    judged = copy.finish(cut=False)
+    assert judged.trace is not None
+    assert judged.trace.choices[0].text == "Hellollo"
 
 
 def test_a_flood_of_waiting_pieces_is_read_before_the_end() -> None:
@@ -168,8 +159,11 @@ def test_an_unreadable_request_has_no_ask() -> None:
     assert ask_of(b"\xff not json", "openai.chat") == Ask()
 
 
-def test_a_coded_stream_is_not_skimmed() -> None:
-    copy = inspection(b"deflate")
-    copy.feed(zlib.compress(say("a") + say("b")))
+def test_a_coded_stream_is_decoded_piece_by_piece() -> None:
+    packer, copy = zlib.compressobj(), inspection(b"deflate")
+    for piece in (say("Hel"), say("lo"), say(".") + STOP):
+        copy.later(packer.compress(piece) + packer.flush(zlib.Z_SYNC_FLUSH))
+    judged = copy.finish(cut=False)
     assert copy.first_event is not None
-    assert copy.skim(say("c")) == 0
+    assert judged.trace is not None
+    assert judged.trace.choices[0].text == "Hello."

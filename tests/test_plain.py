@@ -1,4 +1,4 @@
-"""What fits a mould is read as the full way reads it: the same event, the same choice, the same text."""
+"""Plain chunks are told from their bytes: whole events of one object each, and text of one choice in it."""
 
 from __future__ import annotations
 
@@ -10,85 +10,77 @@ from conversations import chunk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demur.classifier.plain import mould_of, read_plain
-from demur.classifier.sse import Event, SSEReader
+from demur.classifier.plain import lines_of, read_plain
+from demur.classifier.sse import SSEReader
 
-SPACED = json.dumps(chunk({"role": "assistant", "content": "It's "}, index=2)).encode()
-DENSE = json.dumps(chunk({"content": "two "}), separators=(",", ":")).encode()
-
-
-@pytest.mark.parametrize("data", [SPACED, DENSE, DENSE.replace(b"two ", b"")])
-@pytest.mark.parametrize("text", ["", "Nine", ' "quoted" \\ \n', "北京🙂", "\x00"])
-def test_a_chunk_like_the_one_before_gives_its_text(data: bytes, text: str) -> None:
-    mould = mould_of(data)
-    assert mould is not None
-    for spelt in (json.dumps(text), json.dumps(text, ensure_ascii=False)):
-        sent = mould.head + spelt.encode()[1:-1] + mould.tail
-        assert mould.text(sent) == text
-        choice = read_plain(sent[6:-2])
-        assert choice is not None
-        assert (choice.index, choice.delta.content) == (mould.choice, text)
+PLAIN = json.dumps(chunk({"content": "two"})).encode()
 
 
-@settings(deadline=None, max_examples=500)
-@given(
-    st.lists(
-        st.sampled_from(
-            [b'"', b"\\", b"\n", b"\r", b"a", b"\\u0041", b"\\ud800", b"\xc3\xa4", b"\xff", b",", b"{", b"}"]
-        )
-        | st.sampled_from([b'","refusal":"No.', b'"},"x":{"content":"', b"\n\ndata: ", b"\t"]),
-        max_size=6,
-    ),
-    st.booleans(),
-)
-def test_whatever_fits_is_one_plain_event(inner: list[bytes], bare: bool) -> None:
-    mould = mould_of(DENSE)
-    assert mould is not None
-    middle = b"".join(inner)
-    sent = mould.head[: -1 if bare else None] + middle + mould.tail[bare:]
-    text = mould.text(sent)
-    if text is not None:
-        assert SSEReader().feed(sent) == [Event(None, sent[6:-2], 0, len(sent))]
-        choice = read_plain(sent[6:-2])
-        assert choice is not None
-        assert (choice.index, choice.delta.content) == (mould.choice, text)
-
-
-def test_what_does_not_fit() -> None:
-    mould = mould_of(DENSE)
-    assert mould is not None
-    head, tail = mould.head, mould.tail
-    whole = head + b"x" + tail
-    assert mould.text(whole) == "x"
-    for other in (b"", head, tail, head + tail[1:], whole[:-1], whole + b"\n", b" " + whole, whole * 2):
-        assert mould.text(other) is None
-    assert mould.text(whole.replace(b"null", b"true")) is mould.text(whole.replace(b"data", b"meta")) is None
-    assert mould.text(head[:-1] + b'\n\n"x' + tail) is None, "blanks before a string are no part of it"
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+def test_whole_events_give_their_lines(newline: bytes) -> None:
+    assert lines_of(b"".join([b"data: {%b}" % data + 2 * newline for data in (b"1", b"", b"3")])) == b"{1}\n{}\n{3}"
 
 
 @pytest.mark.parametrize(
-    "data",
+    "chunk",
     [
-        b"[DONE]",
-        b"{}",
         b"",
-        json.dumps(chunk({}, "stop")).encode(),
-        json.dumps(chunk({"content": "a"}, "stop")).encode(),
-        json.dumps(chunk({"content": None})).encode(),
-        json.dumps(chunk({"content": "a", "refusal": "b"})).encode(),
-        json.dumps(chunk({"content": 'a "b" c'})).encode(),  # where the string ends would have to be searched
-        json.dumps(chunk({"content": "a"}), indent=1).encode(),
-        b'{"choices":[{"logprobs":{"content":"0"},"delta":{"content":"0"}}]}',  # the first is not the text
-        b'{"choices":[{"delta":{"content":"a","content":"0"}}]}',
-        b'{"choices":[{"delta":{"content":"a',
+        b"data: [DONE]\n\n",
+        b"data: {}\n",
+        b"data: {}\r\r",
+        b"data:{}\n\n",
+        b": hi\ndata: {}\n\n",
+        b"data: {}\n\n\n",
+        b"data: {}\n\n: hi\n\ndata: {}\n\n",
+        b"data: {\ndata: }\n\n",
+        b"data: {}\n\ndata: [{}]\n\ndata: {}\n\n",
+        b"data: {}\r\n\r\ndata: {}\n\ndata: {}\r\n\r\n",
+        b"data: {}\rdata: {}\n\n",
     ],
 )
-def test_an_event_that_makes_no_mould(data: bytes) -> None:
-    assert mould_of(data) is None
+def test_anything_else_gives_none(chunk: bytes) -> None:
+    assert lines_of(chunk) is None
+
+
+PIECES = [
+    b"data: ",
+    b"{",
+    b"}",
+    b"}\n\ndata: {",
+    b"\n\n",
+    b"\r\n\r\n",
+    b"\n",
+    b"\r",
+    b"[",
+    b",",
+    b'{"a":1}',
+    b"x",
+    PLAIN,
+]
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.lists(st.sampled_from(PIECES), max_size=12))
+def test_the_lines_are_what_the_reader_reads(pieces: list[bytes]) -> None:
+    stream = b"data: {" + b"".join(pieces) + b"}\n\n"
+    lines = lines_of(stream)
+    if lines is not None:
+        assert lines.split(b"\n") == [event.data for event in SSEReader().feed(stream)]
+        choices = read_plain(lines)
+        if choices is not None:
+            singly = [read_plain(line) for line in lines.split(b"\n")]
+            assert [choice for one in singly for choice in one or ()] == choices
+
+
+def test_read_plain() -> None:
+    other = json.dumps(chunk({"content": None}, index=3)).encode()
+    choices = read_plain(PLAIN + b"\n" + other)
+    assert choices is not None
+    assert [(choice.index, choice.delta.content) for choice in choices] == [(0, "two"), (3, None)]
+    assert read_plain(PLAIN + PLAIN) is read_plain(PLAIN + b"\n") is None, "one value in each line"
 
 
 @pytest.mark.parametrize("odd", [{"choices": []}, {"usage": {}}, {"error": "x"}, {"id": 1}, {"base_resp": {}}])
 def test_read_plain_takes_nothing_else(odd: dict[str, Any]) -> None:
-    plain = chunk({"content": "a"})
-    assert read_plain(json.dumps(plain).encode()) is not None
-    assert read_plain(json.dumps(plain | odd).encode()) is None
+    assert read_plain(PLAIN + b"\n" + json.dumps(json.loads(PLAIN) | odd).encode()) is None
+    assert read_plain(json.dumps(json.loads(PLAIN) | {"obfuscation": "x"}).encode()) is not None

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from demur.classifier.answer import StreamAnswer
 from demur.classifier.judge import Classifier, classify
+from demur.classifier.plain import lines_of
 from demur.classifier.shapes import normalize
 from demur.classifier.sse import Event, SSEReader
 from demur.classifier.stream import StreamJudge
@@ -143,26 +144,6 @@ def test_the_inspection_cap_shows_in_the_verdict() -> None:
     assert (judge.finish().status, judge.finish().inspected) == ("incomplete", 0)
 
 
-def test_text_that_fits_a_mould_is_read_like_its_events() -> None:
-    first, second = (
-        event(chunk({"role": "assistant", "content": ""}, index=1)),
-        event(chunk({"content": "I "}, index=1)),
-    )
-    single, quick = (StreamJudge(ASK, "openai.chat", classifier=rules(), inspect_chars=12) for _ in range(2))
-    assert quick.answer.mould(second) is None, "the chunk that names the response has not come"
-    for judge in (single, quick):
-        judge.feed_all([first, second])
-    mould = quick.answer.mould(second)
-    assert mould is not None
-    quick.feed_text(mould.choice, "can't help you.")
-    for text in ("can't ", "help ", "you."):
-        single.feed(event(chunk({"content": text}, index=1)))
-    assert quick.answer.trace() == single.answer.trace()
-    assert quick.finish() == single.finish()
-    assert quick.finish().inspected < 1
-    assert StreamAnswer(ASK, "gemini").mould(second) is None
-
-
 def test_deltas_go_to_their_session_at_once() -> None:
     class Session:
         def __init__(self) -> None:
@@ -242,7 +223,12 @@ def same_together(events: Sequence[Event], bounds: Sequence[int], api: str | Non
     """Feeds the events one by one, and in batches."""
     single, batch = (StreamJudge(ASK, api, classifier=rules(), **arguments) for _ in range(2))
     finished = [(one, indexes) for one in events if (indexes := single.feed(one))]
-    assert [pair for a, b in pairwise(bounds) for pair in batch.feed_all(events[a:b])] == finished
+    together = []
+    for a, b in pairwise(bounds):
+        lines = lines_of(b"".join([b"data: %b\n\n" % one.data for one in events[a:b]]))
+        if lines is None or not batch.feed_plain(lines):
+            together += batch.feed_all(events[a:b])
+    assert together == finished
     assert batch.answer.trace() == single.answer.trace()
     assert batch.answer.done == single.answer.done
     assert batch.finish() == single.finish()
@@ -272,11 +258,16 @@ def test_any_batch_gives_the_same_verdict(
 
 def test_plain_chunks_together_reach_their_session_in_one_piece() -> None:
     answer = StreamAnswer(ASK, "openai.chat")
-    plain = [event(chunk({"content": text}, index=index)) for text, index in (("a", 0), ("b", 0), ("c", 1), ("d", 0))]
-    assert answer.feed_plain(plain) == (0, []), "the first chunk names the response"
+    said = [chunk({"content": text}, index=index) for text, index in (("a", 0), ("b", 0), ("c", 1), ("d", 0))]
+    plain, end = (b"\n".join([json.dumps(one).encode() for one in some]) for some in (said, [chunk({}, "stop")]))
+    assert answer.feed_plain(plain) is None, "the first chunk names the response"
     answer.feed(event(chunk({"role": "assistant"})))
-    assert answer.feed_plain([*plain, event(chunk({}, "stop")), *plain]) == (4, [(0, "ab"), (1, "c"), (0, "d")])
+    assert answer.feed_plain(plain + b"\n" + end) is None
+    assert answer.feed_plain(plain) == [(0, "ab"), (1, "c"), (0, "d")]
     assert [choice.text for choice in answer.trace().choices] == ["abd", "c"]
+    gemini = StreamAnswer(ASK, "gemini")
+    gemini.feed(event(chunk({"role": "assistant"})))
+    assert gemini.feed_plain(end) is None
 
 
 @settings(deadline=None, max_examples=200)
