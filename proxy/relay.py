@@ -135,10 +135,7 @@ class Relay:
             await self._begin(record, response, head, [], send)
             await _copy(_body(response), send)
         elif (
-            not kind
-            or status >= 400
-            or status in headers.BODILESS
-            or (b"json" in kind and ":stream" not in record.path)
+            not kind or status >= 400 or status in headers.BODILESS or (_is_json(kind) and ":stream" not in record.path)
         ):
             await self._hold(record, response, head, send)
         else:
@@ -255,6 +252,12 @@ async def _copy(body: AsyncIterator[bytes], send: Send) -> None:
 def _body(response: httpx.Response) -> AsyncIterator[bytes]:
     assert isinstance(response.stream, httpx.AsyncByteStream)
     return response.stream.__aiter__()
+
+
+def _is_json(kind: bytes) -> bool:
+    """Whether it is one JSON text. JSON Lines (Ollama's streams) and the like are not: they arrive bit by bit."""
+    kind = kind.partition(b";")[0].strip()
+    return kind.endswith((b"/json", b"+json")) and b"stream" not in kind
 
 
 def _coding(head: Headers) -> bytes | None:

@@ -86,7 +86,7 @@ def test_a_sum_needs_a_number_and_no_other_evidence(ask: str) -> None:
         ("Give two reasons for and two against moving.", "For: space, light. Against: cost, noise."),
         ("Give me a 3-day plan for learning knots.", "Day 1: bowline. Day 2: hitch. Day 3: both."),
         ("Give me three tips.", "Go early, go often, and bring a map."),
-        ("Show only the changed lines of the list.", "- a\n+ b  # rest omitted for brevity"),
+        ("Print only changed rows of my list.", "- a\n+ b  # rest omitted for brevity"),
         ("Why does the sky look blue?", "Air scatters short waves more."),
         ("", "I left the rest out."),
     ],

@@ -16,15 +16,15 @@ from demur.classifier.trace import Choice
 GOOD = """
 language = "en"
 [macros]
-desk = "(service desk|help desk)"
+desk = "(front desk|reception)"
 [[rule]]
 id = "site.desk"
 signal = "scope_limit"
 weight = 0.9
-phrases = ["this topic is handled by the {desk}"]
+phrases = ["this matter is dealt with at the {desk}"]
 why = "our own guardrail sentence"
-yes = ["This topic is handled by the help desk."]
-no = ["This topic is handled in chapter two."]
+yes = ["This matter is dealt with at the reception."]
+no = ["This matter is dealt with in chapter two."]
 """
 
 
@@ -54,7 +54,7 @@ def test_a_users_file_adds_to_ours(tmp_path: Path) -> None:
     file = tmp_path / "site.toml"
     file.write_text(GOOD)
     classifier = Classifier(lexicons=[file])
-    verdict = classifier.classify(Trace(choices=(Choice(text="This topic is handled by the service desk."),)))
+    verdict = classifier.classify(Trace(choices=(Choice(text="This matter is dealt with at the front desk."),)))
     assert verdict.label == "hard_refusal"
     assert verdict.signals[0].rule == "site.desk"
     assert classifier.rules_version != Classifier().rules_version
@@ -70,8 +70,8 @@ def test_a_users_file_adds_to_ours(tmp_path: Path) -> None:
         ("weight = 0.9", "weight = 0.9\nweigth = 1", "rule site.desk: unknown key 'weigth'"),
         ("{desk}", "{dsk}", "rule site.desk: 'phrases': unknown macro"),
         ("{desk}", "(desk", "is never closed"),
-        ('yes = ["This topic is handled by the help desk."]', "", "rule site.desk: 'yes' is missing"),
-        ('no = ["This topic is handled in chapter two."]', "no = []", "rule site.desk: 'no' must be a list"),
+        ('yes = ["This matter is dealt with at the reception."]', "", "rule site.desk: 'yes' is missing"),
+        ('no = ["This matter is dealt with in chapter two."]', "no = []", "rule site.desk: 'no' must be a list"),
         ("our own guardrail sentence", " ", "rule site.desk: 'why' must be a sentence"),
         ('id = "site.desk"', "", "rule number 1: 'id' is missing"),
         ('language = "en"', "", "'language' is missing"),

@@ -92,9 +92,11 @@ def test_the_rule_in_the_contributors_guide_is_a_good_one(tmp_path: Path) -> Non
     (rule,) = blocks("toml", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))
     file = tmp_path / "site.toml"
     file.write_text(rule, "utf-8")
-    trace = normalize({"prompt": "What is your refund window?", "response": "This topic is handled by the help desk."})
+    trace = normalize(
+        {"prompt": "How long do I have to bring shoes back?", "response": "This matter is dealt with at the reception."}
+    )
     verdict = Classifier(lexicons=[file]).classify(trace)
-    assert [signal.rule for signal in verdict.signals] == ["site.service-desk"]
+    assert [signal.rule for signal in verdict.signals] == ["site.front-desk"]
     assert verdict.label == "hard_refusal"
     assert Classifier().classify(trace).label == "answer"
 

@@ -85,6 +85,17 @@ def test_w01_events_arrive_as_they_are_sent(mode: str) -> None:
     assert all(0.1 < gap < 1 for gap in gaps)  # one by one, neither together nor late
 
 
+def test_json_lines_arrive_as_they_are_sent() -> None:
+    lines = [b'{"message": {"content": "t"}, "done": false}\n'] * 3
+    steps: list[Step] = [head("application/x-ndjson")]
+    for line in lines:
+        steps += [chunk(line), 0.2]
+    answer, _ = through(*steps, END, sent=ask(path="/api/chat"))
+    times = [when for when, piece in answer.times if piece]
+    assert all(0.1 < after - before < 1 for before, after in pairwise(times))
+    assert (answer.body, answer.get("x-refusal-status")) == (b"".join(lines), "unparsed")
+
+
 def test_w02_the_head_comes_before_the_first_event() -> None:
     answer, _ = through(head(), 0.5, chunk(say("t")), END)
     (head_at, _), (event_at, _) = answer.times
