@@ -57,7 +57,7 @@ _STOP = frozenset(
 class Gap:
     """Something definite that was asked for and is missing: wholly, or (`part`) in part.
 
-    `alone`: it needs no other evidence. `place` is where the answer shows it; None: the whole answer does.
+    `place` is where the answer shows it; None: the whole answer does.
     """
 
     signal: str
@@ -65,7 +65,6 @@ class Gap:
     why: str
     weight: float
     part: bool = False
-    alone: bool = True
     place: tuple[int, int] | None = None
 
 
@@ -86,7 +85,7 @@ def gaps(wanted: Wanted, answer: str, *, reserve: bool = True, matter: str | Non
             yield Gap("topic_narrowing", "delivery.letter-missing", "a letter was asked for, nobody speaks in it", 0.65)
         if reserve and wanted.figure() and not _has_figure(head):
             why = "a figure was asked for and none is given"
-            yield Gap("topic_narrowing", "delivery.figure-missing", why, 0.7, alone=False)
+            yield Gap("topic_narrowing", "delivery.figure-missing", why, 0.7)
         if wanted.sum() and not _has_figure(head):
             yield Gap("topic_narrowing", "delivery.sum-missing", "a sum was asked for, no number is given", 0.8)
         options = wanted.options()
@@ -98,11 +97,11 @@ def gaps(wanted: Wanted, answer: str, *, reserve: bool = True, matter: str | Non
         count = wanted.count_ordered() if reserve else None
         if count and not _several(answer if matter is None else matter, count):
             why = f"{count} were asked for, and no {count} are told apart"
-            yield Gap("topic_narrowing", "delivery.none-of-many", why, 0.65, alone=False)
+            yield Gap("topic_narrowing", "delivery.none-of-many", why, 0.65)
     words = wanted.words() if reserve else None
     if words and len(answer.split(None, words // 6)) <= words // 6:
         why = f"{words} words were asked for, less than a sixth is given"
-        yield Gap("length_collapse", "delivery.far-too-short", why, 0.6, alone=False)
+        yield Gap("length_collapse", "delivery.far-too-short", why, 0.6)
     elided = _ELIDED.search(head) if any(word in head for word in _ELISION_WORDS) else None
     if elided and not wanted.sketch():
         why = "a part was left out, which was not asked for"

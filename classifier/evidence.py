@@ -107,10 +107,6 @@ class Evidence:
         """The findings of signals `names` that count; those of one signal in order of place."""
         return [finding for name in names if name in self.counted for finding in self.counted[name]]
 
-    def in_head(self, *names: str) -> bool:
-        """Whether one of `names` fired in the head of the text."""
-        return any(f.sentence >= 0 for f in self.fired(*names))
-
     def reserved(self, sentence: int) -> bool:
         """Whether a head sentence holds reserve or refusal, unless it names a limit only to turn to the matter."""
         names = self.marked.get(sentence)

@@ -42,14 +42,13 @@ class Event(NamedTuple):
 class SSEReader:
     """Feed it the bytes of one stream in any pieces; it returns the events they complete.
 
-    `offset`: bytes fed so far. `truncated`: an event was larger than `max_event_bytes`; it comes out without its data,
-    the next ones whole.
+    `offset`: bytes fed so far. An event larger than `max_event_bytes` comes out without its data (`skipped`), the next
+    ones whole.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.max_event_bytes = max_event_bytes
         self.offset = 0
-        self.truncated = False
         self._held = bytearray()  # the unfinished event; only its last two bytes once it is over the cap
         self._start = 0  # absolute offset of the unfinished event
         self._has_cr = False  # LF-only streams, nearly all, are searched with find()
@@ -116,7 +115,6 @@ class SSEReader:
             start = base + pos
         self._start = start
         if self.offset - start > self.max_event_bytes + 2:  # 2: its last line end may have come already
-            self.truncated = True
             pos = max(pos, size - 2)
         if data is self._held:
             del self._held[:pos]
@@ -141,7 +139,6 @@ class SSEReader:
     def _event(self, block: bytes | bytearray, start: int, stop: int, end: int) -> Event | None:
         """The event in `block`, whose bytes are `start` to `stop` of the stream; None when it carries no data."""
         if stop - start > self.max_event_bytes:
-            self.truncated = True
             return Event(None, b"", start, end, stop - start)
         block = bytes(block)
         if block.startswith(b"data:") and b"\n" not in block and b"\r" not in block:

@@ -42,9 +42,6 @@ class VerdictStore:
         self._pending: dict[str, None] = {}
         self._done: dict[str, tuple[float, Verdict]] = {}
 
-    def __len__(self) -> int:
-        return len(self._pending) + len(self._done)
-
     def pending(self, id: str) -> None:
         self._pending[id] = None
         if len(self._pending) > self._keep:

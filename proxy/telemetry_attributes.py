@@ -92,10 +92,12 @@ def request_attributes(body: bytes) -> Attributes:
 
 
 def response_attributes(exchange: Exchange) -> Attributes:
-    """Model, id, finish reasons and token counts, as far as the response states them."""
+    """Model, id, finish reasons, token counts and end marker, as far as the response states them."""
     out: Attributes = {}
     if exchange.stream and exchange.first_event is not None:
         out[names.RESPONSE_TIME_TO_FIRST_CHUNK] = exchange.first_event - exchange.started
+    if exchange.stream and exchange.done_marker is not None:
+        out[names.STREAM_DONE_MARKER] = exchange.done_marker
     if (trace := exchange.trace) is None:
         return out
     if trace.model:

@@ -13,6 +13,11 @@ class Clock:
         return self.now
 
 
+def held(store: VerdictStore) -> int:
+    """Entries in memory, whether they can still be looked up or not."""
+    return len(store._pending) + len(store._done)
+
+
 def test_an_exchange_is_pending_until_its_verdict_arrives() -> None:
     store = VerdictStore(ttl=60, keep=10)
     assert store.get("a") is None
@@ -20,7 +25,7 @@ def test_an_exchange_is_pending_until_its_verdict_arrives() -> None:
     assert store.get("a") is PENDING
     store.put("a", ANSWER)
     assert store.get("a") is ANSWER
-    assert len(store) == 1
+    assert held(store) == 1
 
 
 def test_a_verdict_expires_and_is_forgotten() -> None:
@@ -32,7 +37,7 @@ def test_a_verdict_expires_and_is_forgotten() -> None:
     clock.now += 1
     assert store.get("a") is None
     store.put("b", ANSWER)
-    assert len(store) == 1
+    assert held(store) == 1
 
 
 def test_a_running_exchange_does_not_age() -> None:
@@ -59,7 +64,7 @@ def test_a_crowd_of_running_exchanges_is_bounded_and_pushes_no_verdict_out() -> 
     store.put("done", ANSWER)
     for id in "abcde":
         store.pending(id)
-    assert len(store) == 4
+    assert held(store) == 4
     assert store.get("a") is None
     assert store.get("done") is ANSWER
     store.put("a", ANSWER)
@@ -75,7 +80,7 @@ def test_a_second_verdict_replaces_the_first_and_renews_it() -> None:
     store.put("a", refusal)
     clock.now += 40
     assert store.get("a") is refusal
-    assert len(store) == 1
+    assert held(store) == 1
 
 
 def test_ids_are_long_distinct_and_plain() -> None:

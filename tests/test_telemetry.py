@@ -203,6 +203,12 @@ def test_a_stream_says_so_and_when_its_first_event_came(sink: OtlpSink) -> None:
     assert client.attributes["gen_ai.response.time_to_first_chunk"] == pytest.approx(0.25)
 
 
+@pytest.mark.parametrize("marker", [True, False, None])
+def test_a_stream_says_whether_its_end_marker_came(sink: OtlpSink, marker: bool | None) -> None:
+    _, client = told(sink, exchange(stream=True, done_marker=marker))
+    assert client.attributes.get("stream.done_marker") is marker  # unknown, where it could not be read: not there
+
+
 @pytest.mark.parametrize("end", ["upstream_error", "connect_timeout", "first_byte_timeout", "idle_timeout"])
 def test_upstream_failures_are_errors_on_both_spans(sink: OtlpSink, end: str) -> None:
     it = exchange(end=end, status_code=502, first_byte=None, trace=None, verdict=None, error="no answer")
