@@ -88,7 +88,7 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float, **known: A
     """Rows 2 to 11. A flag less sure than `min_confidence` stays an answer. `known`: fields of the verdict.
 
     The confidence is provisional: the logistic function of the weighed evidence, or the row's own number where that is
-    higher; more evidence for the label never lowers it.
+    higher.
     """
     voice = evidence.voice
     status: Status = "incomplete" if choice.truncated else "complete"
