@@ -8,10 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+from processes import started
 
 from demur.cli.main import run
 
@@ -26,22 +29,30 @@ def traces(tmp_path: Path) -> Path:
     return file
 
 
+@contextmanager
+def signals_heeded() -> Iterator[None]:
+    """A job in the background of a script ignores SIGINT, and so would what it starts; a handler is not inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_it_answers_until_it_is_stopped(stop: signal.Signals, code: int, traces: Path) -> None:
     args = [*COMMAND, str(traces), "--port", "0", "--chunk-chars", "2"]
-    with subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with signals_heeded(), started(args, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        try:
-            first, second = process.stdout.readline(), process.stdout.readline()
-            assert first == "demur replay: traces: 1, models: 1; 1 unreadable or without an ask, left out\n"
-            found = re.search(r"base_url=(\S+)", second)
-            assert found is not None
-            request = {"messages": [{"role": "user", "content": "Name a fruit"}], "stream": True}
-            answer = httpx.post(f"{found[1]}/chat/completions", json=request, trust_env=False, timeout=30)
-            assert answer.text.count('"content":"') == 4  # the role, and three pieces of two characters
-        finally:
-            process.send_signal(stop)
+        first, second = process.stdout.readline(), process.stdout.readline()
+        assert first == "demur replay: traces: 1, models: 1; 1 unreadable or without an ask, left out\n"
+        found = re.search(r"base_url=(\S+)", second)
+        assert found is not None
+        request = {"messages": [{"role": "user", "content": "Name a fruit"}], "stream": True}
+        answer = httpx.post(f"{found[1]}/chat/completions", json=request, trust_env=False, timeout=30)
+        assert answer.text.count('"content":"') == 4  # the role, and three pieces of two characters
+        process.send_signal(stop)
         assert process.wait(timeout=30) == code
         assert process.stderr.read() == ""
 

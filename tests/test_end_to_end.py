@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 import openai
+from processes import started
 
 COMMAND = [sys.executable, "-m", "demur.cli.main"]
 OWN_ROWS = Path(__file__).parent / "data" / "rows.jsonl"
@@ -72,18 +73,13 @@ def classified(file: Path) -> dict[str, Row]:
 @contextmanager
 def running(address: str, *args: str) -> Iterator[str]:
     """A `demur` process that serves; gives the `address` that it prints. It must end by SIGTERM, with 0."""
-    with subprocess.Popen([*COMMAND, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with started([*COMMAND, *args], stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                if found := re.search(address, line):
-                    yield found[1]
-                    break
-            else:
-                raise AssertionError(f"demur {args[0]} did not start")
-        finally:
-            process.send_signal(signal.SIGTERM)
-            rest = process.stdout.read()
+        found = next((match for line in process.stdout if (match := re.search(address, line))), None)
+        assert found is not None, f"demur {args[0]} did not start"
+        yield found[1]
+        process.send_signal(signal.SIGTERM)
+        rest = process.stdout.read()
         assert process.wait(timeout=30) == 0, rest
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from processes import started
 
 from demur.classifier import Classifier, normalize
 from demur.cli.main import run
@@ -28,14 +29,11 @@ def blocks(language: str, text: str = README) -> list[str]:
 @contextmanager
 def running(*args: str, says: str) -> Iterator[str]:
     """A demur process; yields what `says` captures of its output."""
-    process = subprocess.Popen([DEMUR, *args], stdout=subprocess.PIPE, text=True, encoding="utf-8")
-    try:
+    with started([DEMUR, *args]) as process:
         assert process.stdout is not None
-        found = next(match for line in process.stdout if (match := re.search(says, line)))
-        yield found.group(1)
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
+        found = next((match for line in process.stdout if (match := re.search(says, line))), None)
+        assert found is not None, f"demur {args[0]} did not start"
+        yield found[1]
 
 
 def test_the_command_prints_what_is_shown(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,10 +60,10 @@ class Running:
 async def serving(url: str, **settings: Any) -> AsyncIterator[Running]:
     process = await start(upstream=url, port=0, admin_port=0, **settings)
     assert process.stdout is not None
-    async with asyncio.timeout(30):
-        said = (await process.stdout.readline()).decode()
-    ports = [int(port) for port in re.findall(r"http://\S+:(\d+)", said)]
     try:
+        async with asyncio.timeout(30):
+            said = (await process.stdout.readline()).decode()
+        ports = [int(port) for port in re.findall(r"http://\S+:(\d+)", said)]
         yield Running(process, said, *ports)
     finally:
         if process.returncode is None:
@@ -75,6 +75,17 @@ async def start(**settings: Any) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         sys.executable, "-c", SERVE, json.dumps(settings), stdout=-1, stderr=-1, env={**os.environ, "PYTHONUTF8": "1"}
     )
+
+
+async def output(process: asyncio.subprocess.Process) -> tuple[str, str]:
+    """What it wrote until it ended by itself, which it must do soon."""
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), 30)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return out.decode(), err.decode()
 
 
 def slow_stream(seconds: float) -> list[Step]:
@@ -185,11 +196,9 @@ def test_a_port_that_is_taken_is_a_clear_error() -> None:
             taken = sock.getsockname()[1]
             for name in ("port", "admin_port"):
                 process = await start(**{"port": 0, "admin_port": 0, name: taken})
-                out, err = await process.communicate()
-                assert (process.returncode, out) == (1, b"")
-                assert (
-                    err.decode() == f"demur: can't listen on 127.0.0.1 port {taken} ({name}): Address already in use\n"
-                )
+                out, err = await output(process)
+                assert (process.returncode, out) == (1, "")
+                assert err == f"demur: can't listen on 127.0.0.1 port {taken} ({name}): Address already in use\n"
 
     asyncio.run(run())
 
@@ -217,10 +226,10 @@ def test_faults_at_the_start_are_told_in_one_line(tmp_path: Any) -> None:
             ({"verdict_log": str(tmp_path)}, "verdict_log"),
         ]:
             process = await start(**settings, **wrong)
-            _, err = await process.communicate()
+            _, err = await output(process)
             assert process.returncode == 1
-            assert err.decode().count("\n") == 1
-            assert err.decode().startswith("demur: ")
-            assert words in err.decode()
+            assert err.count("\n") == 1
+            assert err.startswith("demur: ")
+            assert words in err
 
     asyncio.run(run())
