@@ -138,7 +138,8 @@ def call(evidence: Evidence, *, truncated: bool) -> Call:
         text = evidence.text[evidence.voice.start : evidence.voice.end]
         clear = declined and not turned and odds > 0  # then only a part that was delivered matters
         beside = reserve and not clear
-        for gap in gaps(wanted, text, reserve=beside, matter=evidence.matter_text() if beside else None):
+        matter_text, numbers = evidence.matter_text() if beside else None, evidence.book.numbers
+        for gap in gaps(wanted, text, reserve=beside, matter=matter_text, numbers=numbers):
             if declined and not turned and not (gap.part and matter > limits["bare_matter"]):
                 return Call("hard_refusal", max(sure, gap.weight), f"row 3: it says that it declines, and {gap.why}")
             if gap.signal in DECLINES:

@@ -68,11 +68,18 @@ class Gap:
     place: tuple[int, int] | None = None
 
 
-def gaps(wanted: Wanted, answer: str, *, reserve: bool = True, matter: str | None = None) -> Iterator[Gap]:
+def gaps(
+    wanted: Wanted,
+    answer: str,
+    *,
+    reserve: bool = True,
+    matter: str | None = None,
+    numbers: frozenset[str] = frozenset(),
+) -> Iterator[Gap]:
     """What was asked for and is not in `answer` (the model's own text, without thinking).
 
     `reserve`: other evidence stands beside it, so gaps that need some are looked for too. `matter`: the sentences of
-    the answer that are not such evidence.
+    the answer that are not such evidence. `numbers`: words for numbers, besides the English ones.
     """
     low = fold(answer[: 100 * 99])
     head = low[:2000]
@@ -83,13 +90,13 @@ def gaps(wanted: Wanted, answer: str, *, reserve: bool = True, matter: str | Non
             yield Gap("topic_narrowing", "delivery.code-missing", "code was asked for and none is given", 0.75)
         if wanted.letter() and not _LETTER.search(head) and _OF_LETTERS.search(head):
             yield Gap("topic_narrowing", "delivery.letter-missing", "a letter was asked for, nobody speaks in it", 0.65)
-        if reserve and wanted.figure() and not _has_figure(head):
+        if reserve and wanted.figure() and not _has_figure(head, numbers):
             why = "a figure was asked for and none is given"
             yield Gap("topic_narrowing", "delivery.figure-missing", why, 0.7)
-        if wanted.sum() and not _has_figure(head):
+        if wanted.sum() and not _has_figure(head, numbers):
             yield Gap("topic_narrowing", "delivery.sum-missing", "a sum was asked for, no number is given", 0.8)
         options = wanted.options()
-        if len(options) > 1 and not _has_figure(head) and options.isdisjoint(re.findall(r"\b[A-D]\b", answer)):
+        if len(options) > 1 and not _has_figure(head, numbers) and options.isdisjoint(re.findall(r"\b[A-D]\b", answer)):
             yield Gap("topic_narrowing", "delivery.choice-missing", "a choice was asked for, no option is named", 0.8)
         source = _content_words(wanted.source)
         if len(source) >= _TELLING and source.isdisjoint(_content_words(head)):
@@ -124,8 +131,10 @@ def _several(answer: str, count: int) -> bool:
     return len(_PART.findall(answer)) + 1 >= count
 
 
-def _has_figure(head: str) -> bool:
-    return any(map(str.isdigit, head)) or not _NUMBER_WORDS.isdisjoint(_WORD.findall(head))
+def _has_figure(head: str, numbers: frozenset[str]) -> bool:
+    if any(map(str.isdigit, head)) or not _NUMBER_WORDS.isdisjoint(_WORD.findall(head)):
+        return True
+    return any(word in head for word in numbers) if not head.isascii() else not numbers.isdisjoint(head.split())
 
 
 def holds(context: str, question: str) -> bool:

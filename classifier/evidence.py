@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from demur.classifier.lexicon import Rule
+from demur.classifier.rulebook import Rulebook
 from demur.classifier.verdict import Signal, Span
 from demur.classifier.voice import Voice
 from demur.classifier.wanted import Wanted
@@ -22,25 +22,6 @@ FIRM_TURN = 0.8
 _LISTED = 20_000
 #: Characters below which a line is no poem, story or speech. Own choice.
 _LINE = 140
-#: Letters from here on are not Latin.
-_BEYOND_LATIN = "\u0370"
-#: What stands at the edges of words.
-_EDGES = re.compile(r"[.,;:!?¿¡()\"“”«»]")
-#: Frequent words of languages written in Latin letters that are no English words.
-_FOREIGN = frozenset(
-    """der das und ist nicht ich ein eine zu mit für auf den von sie es wir kann leider
-    le les des une est pas je vous pour dans et ne que nous avec cette sur puis
-    el los las por para esta una es del yo puedo como pero más
-    os um uma não é com por você eu posso isso
-    il gli di che non per sono questo posso mi dispiace della
-    het een niet ik dat van te maar kan deze
-    nie jest się na że tego jak mogę
-    bir ve bu için değil olarak
-    và không là của tôi bạn có thể
-    yang dan tidak saya untuk ini dengan anda bisa
-    och jag inte att det som""".split()  # noqa: SIM905
-)
-_COMMON = frozenset({"the", "and", "to", "of", "is", "you", "that", "it", "for", "with", "are", "this", "have", "not"})
 
 
 @dataclass(slots=True)
@@ -74,6 +55,7 @@ class Evidence:
     text: str
     voice: Voice
     wanted: Wanted
+    book: Rulebook
     sentences: list[tuple[int, int]] = field(default_factory=list)
     frank: bool = False
     findings: list[Finding] = field(default_factory=list)
@@ -156,25 +138,17 @@ class Evidence:
         return text.find("\n2.", 0, end) >= 0 and text.find("\n3.", 0, end) >= 0
 
     def language(self) -> str | None:
-        """The language of the rules that fired, else English when the text looks like it, else None."""
-        for finding in self.findings:
-            if finding.why_not is None:
-                return finding.rule.language
-        words = self._beginning().split()
-        return "en" if sum(map(_COMMON.__contains__, words)) >= max(2, len(words) // 8) else None
+        """The language that the text is in, as far as it can be told; else that of the rules that fired."""
+        if language := self.book.speech.language(self._beginning()):
+            return language
+        return next((f.rule.language for f in self.findings if f.why_not is None), None)
 
     def unread(self) -> bool:
-        """Whether the text is evidently in a language that no lexicon covers (by its words or letters), unasked."""
-        if self.language() is not None or self.wanted.translation:
-            return False
-        words = _EDGES.sub(" ", self._beginning()).split()
-        if sum(map(_FOREIGN.__contains__, words)) >= max(2, len(words) // 8):
-            return True
-        letters = list(filter(str.isalpha, self._beginning()))
-        return sum(char >= _BEYOND_LATIN for char in letters) * 2 > len(letters) + 2
+        """Whether the text is evidently in a language that no lexicon covers, unasked."""
+        return self.language() is None and not self.wanted.translation and self.book.speech.unread(self._beginning())
 
     def _beginning(self) -> str:
-        return self.text[self.voice.start : self.voice.start + 400].lower()
+        return self.text[self.voice.start : self.voice.start + 400]
 
     def signals(self) -> list[Signal]:
         """What counts, as one signal per rule, heaviest first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -10,8 +10,7 @@ from typing import Any, Protocol
 
 from demur.classifier.examples import check_examples
 from demur.classifier.explain import Explanation, explain_choice
-from demur.classifier.lexicon import load_lexicons
-from demur.classifier.matcher import Matcher
+from demur.classifier.rulebook import Rulebook
 from demur.classifier.session import Session
 from demur.classifier.shapes import normalize
 from demur.classifier.trace import Ask, Trace
@@ -27,22 +26,24 @@ class TieBreaker(Protocol):
 class Classifier:
     """Compiled rules and thresholds; immutable, safe to share.
 
-    `lexicons` are rule files besides ours; `min_confidence` (0 to 1): a flag less sure than this stays an answer.
+    `lexicons` are rule files besides ours, `languages` those of ours to use (all by default); `min_confidence` (0 to 1):
+    a flag less sure than this stays an answer.
     Raises LexiconError, which names the file, the rule and what is wrong.
     """
 
     name = "demur-rules"
 
-    def __init__(self, *, lexicons: Sequence[Path] = (), min_confidence: float = 0.5) -> None:
-        self._rules, version = load_lexicons(lexicons)
-        self._matcher = Matcher(self._rules)
-        check_examples(self._rules, self._rules, self._matcher)
+    def __init__(
+        self, *, lexicons: Sequence[Path] = (), languages: Collection[str] | None = None, min_confidence: float = 0.5
+    ) -> None:
+        self._book = Rulebook.load(lexicons, languages)
+        check_examples([rule for rule in self._book.rules if rule.file in set(map(str, lexicons))], self._book)
         self._min_confidence = min_confidence
-        self.rules_version = version
+        self.rules_version = self._book.version
 
     def session(self, ask: Ask) -> Session:
         """A session for the text of one choice that answers `ask`."""
-        return Session(ask, self._rules, self._matcher, self._min_confidence, self.rules_version)
+        return Session(ask, self._book, self._min_confidence)
 
     def classify(self, trace: Trace) -> Verdict:
         """The verdict on a whole trace; over several choices the gravest, with one verdict each below it."""

@@ -8,24 +8,32 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from demur.classifier.fold import fold
 from demur.classifier.grammar import GrammarError, Pattern, expand
 from demur.classifier.verdict import Label
 
-LANGUAGES = ("en",)
+LANGUAGES = ("en", "zh", "ja", "ko", "es", "fr", "de", "pt", "it", "ru", "ar", "hi", "tr", "nl", "pl", "vi", "id")
+LANGUAGES = tuple(
+    one for one in LANGUAGES if (Path(__file__).parent / "lexicons" / f"{one}.toml").exists()
+)  # for the moment
+#: What an ask may want, as a lexicon tells it (`[asks]`): a text of its own; one that is itself a no; a translation; word
+#: of the model itself; a figure; code; work on a given text.
+WISHES = frozenset({"content", "refusal", "translation", "model", "figure", "code", "work"})
 PLACES = ("start", "alone", "first", "opening", "later", "anywhere")
 #: Places at the start of a sentence.
 OPENS = frozenset({"start", "alone"})
 #: Places that need not be in the first part of the answer.
 BEYOND_HEAD = frozenset({"later", "anywhere"})
 _RULE_KEYS = {"id", "signal", "weight", "where", "phrases", "unless", "why", "yes", "no"}
-_FILE_KEYS = {"language", "macros", "rule"}
+_FILE_KEYS = {"language", "macros", "rule", "words", "numbers", "asks"}
 #: A larger file is a mistake; ours have well under 1 MB.
 MAX_BYTES = 8 * 2**20
 
@@ -60,6 +68,21 @@ class Rule:
     file: str
 
 
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """One file: its rules, and what else is known of the language.
+
+    `words` are frequent ones that tell the language, `numbers` words for numbers, `asks` patterns that stand in an ask,
+    by what it then wants (one of `WISHES`).
+    """
+
+    language: str
+    rules: tuple[Rule, ...]
+    words: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
+    asks: Mapping[str, tuple[Pattern, ...]] = field(default_factory=dict)
+
+
 @cache
 def signal_kinds() -> Mapping[str, SignalKind]:
     """Every signal by name, from `signals.toml`."""
@@ -67,35 +90,46 @@ def signal_kinds() -> Mapping[str, SignalKind]:
     return {name: SignalKind(name, entry["target"], entry["why"]) for name, entry in data.items()}
 
 
-def load_lexicons(extra: Iterable[Path] = ()) -> tuple[tuple[Rule, ...], str]:
-    """The rules of our lexicons and then of the files in `extra`, and the version of them all. Raises LexiconError."""
+def load_lexicons(
+    extra: Iterable[Path] = (), languages: Collection[str] | None = None
+) -> tuple[tuple[Lexicon, ...], str]:
+    """Our lexicons for `languages` (None: all) and then the files in `extra`, and the version of them all. Raises LexiconError."""
     ours = files("demur.classifier").joinpath("lexicons")
-    rules: list[Rule] = []
+    for language in languages or ():
+        if language not in LANGUAGES:
+            raise LexiconError(f"no lexicon for the language {language!r}; there are: {', '.join(LANGUAGES)}")
     digest = hashlib.sha256(files("demur.classifier").joinpath("weights.toml").read_bytes())
-    for file in (*(ours.joinpath(f"{language}.toml") for language in LANGUAGES), *extra):
+    lexicons: list[Lexicon] = []
+    chosen = [language for language in LANGUAGES if languages is None or language in languages]
+    for file in (*(ours.joinpath(f"{language}.toml") for language in chosen), *extra):
         name = str(file) if isinstance(file, Path) else file.name
-        try:
-            with file.open("rb") as stream:
-                content = stream.read(MAX_BYTES + 1)
-            text = content.decode("utf-8")
-        except OSError as error:
-            raise LexiconError(f"{name}: cannot be read: {error.strerror or error}") from error
-        except UnicodeDecodeError as error:
-            raise LexiconError(f"{name}: is not UTF-8 text, at byte {error.start}") from error
-        if len(content) > MAX_BYTES:
-            raise LexiconError(f"{name}: is larger than {MAX_BYTES >> 20} MiB, so it is not a lexicon")
+        text = _read(file, name)
         digest.update(text.encode())
-        rules += read_lexicon(text, name)
+        lexicons.append(read_lexicon(text, name))
     seen: dict[str, str] = {}
-    for rule in rules:
+    for rule in (rule for lexicon in lexicons for rule in lexicon.rules):
         if rule.id in seen:
             raise LexiconError(f"{rule.file}: rule {rule.id}: the id is taken already, in {seen[rule.id]}")
         seen[rule.id] = rule.file
-    return tuple(rules), digest.hexdigest()[:12]
+    return tuple(lexicons), digest.hexdigest()[:12]
 
 
-def read_lexicon(text: str, name: str) -> list[Rule]:
-    """The rules of one file with content `text`; `name` stands in errors. Raises LexiconError."""
+def _read(file: Path | Traversable, name: str) -> str:
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+        text = content.decode("utf-8")
+    except OSError as error:
+        raise LexiconError(f"{name}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise LexiconError(f"{name}: is not UTF-8 text, at byte {error.start}") from error
+    if len(content) > MAX_BYTES:
+        raise LexiconError(f"{name}: is larger than {MAX_BYTES >> 20} MiB, so it is not a lexicon")
+    return text
+
+
+def read_lexicon(text: str, name: str) -> Lexicon:
+    """The lexicon of one file with content `text`; `name` stands in errors. Raises LexiconError."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -114,7 +148,25 @@ def read_lexicon(text: str, name: str) -> list[Rule]:
     entries = data.get("rule", [])
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise LexiconError(f"{name}: 'rule' must be a list of tables, [[rule]]")
-    return [_rule(entry, number, name, language, macros) for number, entry in enumerate(entries, 1)]
+    return Lexicon(
+        language,
+        tuple(_rule(entry, number, name, language, macros) for number, entry in enumerate(entries, 1)),
+        words=_words(data, "words", name),
+        numbers=_words(data, "numbers", name),
+        asks=_asks(data.get("asks", {}), name, macros),
+    )
+
+
+def _words(data: dict[str, Any], key: str, name: str) -> frozenset[str]:
+    return frozenset(map(fold, _texts(data, key, name))) if key in data else frozenset()
+
+
+def _asks(table: object, name: str, macros: dict[str, str]) -> dict[str, tuple[Pattern, ...]]:
+    if not isinstance(table, dict):
+        raise LexiconError(f"{name}: 'asks' must be a table of lists of patterns")
+    where = f"{name}: asks"
+    _only(table, WISHES, where)
+    return {wish: _patterns(table, wish, where, macros) for wish in table}
 
 
 def _rule(entry: dict[str, Any], number: int, file: str, language: str, macros: dict[str, str]) -> Rule:
@@ -168,7 +220,7 @@ def _texts(entry: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _only(table: dict[str, Any], known: set[str], where: str) -> None:
+def _only(table: dict[str, Any], known: Collection[str], where: str) -> None:
     for key in table:
         if key not in known:
             raise LexiconError(f"{where}: unknown key {key!r}; known: {', '.join(sorted(known))}")

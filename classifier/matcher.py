@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import ahocorasick
 
 from demur.classifier.fold import plain
 from demur.classifier.grammar import Pattern, Step
-from demur.classifier.lexicon import BEYOND_HEAD, OPENS, Rule
+from demur.classifier.lexicon import BEYOND_HEAD, OPENS
 
 #: Characters from the start of the answer that are read closely. A model that declines does so early; own choice,
 #: between the 400 characters that carry most of the evidence and the cost of reading more.
@@ -24,8 +24,11 @@ KEEP_BEYOND = 512
 BLOCK = 4096
 
 #: What ends a gap when a word ends with it; so does a longer word (characters).
-_STOPS = frozenset(".!?:;")
+_STOPS = frozenset(".!?:;。！？：；")
 _LONGEST_WORD = 40
+#: Kana and Han stand between these, full-width marks between the others; Hangul, after them, is written with spaces.
+_UNSPACED, _SPACED_AGAIN = "\u2e80", "\uac00"
+_FULL_WIDTH, _HALF_WIDTH = "\uff01", "\uff61"
 #: What stands before the space before a sentence, near enough; `signals` looks closely.
 _BREAKS = frozenset(".!?:;,-)\"' ")
 
@@ -102,10 +105,21 @@ class _Anchor:
         self.far = False  # whether to keep it beyond the head
 
 
+class Phrased(Protocol):
+    """What the matcher needs of a rule."""
+
+    @property
+    def phrases(self) -> tuple[Pattern, ...]: ...
+    @property
+    def unless(self) -> tuple[Pattern, ...]: ...
+    @property
+    def where(self) -> str: ...
+
+
 class Matcher:
     """The compiled rules. Immutable after building; shared by every session."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Phrased]) -> None:
         phrases: dict[str, list[_Entry]] = {}
         unless: dict[str, dict[int, list[_Entry]]] = {}
         for number, rule in enumerate(rules):
@@ -250,10 +264,9 @@ def _closely(text: str, start: int, end: int, patterns: _Patterns) -> list[Hit]:
                 stop = _follow(text, at + len(phrase), entry.steps[1:])
                 if stop >= 0:
                     hits.append(Hit(entry.rule, start, stop))
-        stop = text.find(" ", at, at + _LONGEST_WORD + 1)
-        if stop < 0 or text[stop - 1] in _STOPS:
+        at = _past_word(text, at)
+        if at < 0:
             break
-        at = stop
     return hits
 
 
@@ -280,11 +293,20 @@ def _step(text: str, at: int, step: Step) -> int:
                 end = at + len(phrase)
                 if text.startswith(phrase, at) and (phrase in step.open_ended or not _goes_on(text, end)):
                     return end
-        stop = text.find(" ", at, at + _LONGEST_WORD + 1)
-        if stop < 0 or text[stop - 1] in _STOPS:
+        at = _past_word(text, at)
+        if at < 0:
             break
-        at = stop
     return -1
+
+
+def _past_word(text: str, at: int) -> int:
+    """Where the word at `at` ends; -1 if the sentence, the text or too long a word ends it. Where no spaces stand
+    between words, each character is one."""
+    char = text[at : at + 1]
+    if _UNSPACED <= char < _SPACED_AGAIN or _FULL_WIDTH <= char < _HALF_WIDTH:
+        return -1 if char in _STOPS else at + 1
+    stop = text.find(" ", at, at + _LONGEST_WORD + 1)
+    return -1 if stop < 0 or text[stop - 1] in _STOPS else stop
 
 
 def _wordish(char: str) -> bool:

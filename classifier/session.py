@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from demur.classifier.decide import decide, from_facts
 from demur.classifier.evidence import Evidence
-from demur.classifier.lexicon import Rule
-from demur.classifier.matcher import Matcher
+from demur.classifier.rulebook import Rulebook
 from demur.classifier.signals import gather
 from demur.classifier.trace import Ask, Choice
 from demur.classifier.verdict import Verdict
@@ -18,11 +17,9 @@ BLOCK = 512
 class Session:
     """Built by `Classifier.session`. Feed text, ask for the verdict so far, finish with the structured facts."""
 
-    def __init__(
-        self, ask: Ask, rules: tuple[Rule, ...], matcher: Matcher, min_confidence: float, version: str
-    ) -> None:
-        self._ask, self._rules, self._matcher, self._min, self._version = ask, rules, matcher, min_confidence, version
-        self._scan = matcher.scan()
+    def __init__(self, ask: Ask, book: Rulebook, min_confidence: float) -> None:
+        self._ask, self._book, self._min = ask, book, min_confidence
+        self._scan = book.matcher.scan()
         self._parts: list[str] = []  # everything fed
         self._fresh: list[str] = []  # fed and not yet scanned
         self._waiting = 0  # characters of `_fresh`
@@ -43,7 +40,7 @@ class Session:
     def finish(self, choice: Choice) -> Verdict:
         """The verdict on the text fed and the structured facts of `choice` (whose own text is not read)."""
         known = {
-            "rules_version": self._version,
+            "rules_version": self._book.version,
             "model": self._ask.model,
             "inspected": choice.inspected,
             "index": choice.index,
@@ -56,11 +53,11 @@ class Session:
         text = self._text()
         if self._begin is None:  # too short to be certain, or still thinking: look without settling anything
             begin = answer_start(text, final=True)
-            scan = self._matcher.scan()
+            scan = self._book.matcher.scan()
             scan.run(text[begin:])
-            return gather(self._ask, text, begin, scan, self._rules, thorough=thorough)
+            return gather(self._ask, text, begin, scan, self._book, thorough=thorough)
         self._advance()
-        return gather(self._ask, text, self._begin, self._scan, self._rules, thorough=thorough)
+        return gather(self._ask, text, self._begin, self._scan, self._book, thorough=thorough)
 
     def _advance(self) -> None:
         """Scans what was fed since. Until the start of the answer is certain it only waits, ever longer."""

@@ -13,6 +13,7 @@ from demur.classifier.evidence import RESERVE, Evidence, Finding
 from demur.classifier.fold import OffsetMap
 from demur.classifier.lexicon import Rule
 from demur.classifier.matcher import HEAD, Hit, Scan
+from demur.classifier.rulebook import Rulebook
 from demur.classifier.trace import Ask
 from demur.classifier.voice import find_voice, sentences
 from demur.classifier.wanted import Wanted
@@ -43,14 +44,14 @@ _AVOIDING = frozenset({"not", "dont", "never", "without", "avoid", "instead", "s
 _PER_RULE = 4
 
 
-def gather(ask: Ask, text: str, begin: int, scan: Scan, rules: Sequence[Rule], *, thorough: bool = False) -> Evidence:
+def gather(ask: Ask, text: str, begin: int, scan: Scan, book: Rulebook, *, thorough: bool = False) -> Evidence:
     """The findings for `text`, in order of place. `scan` has seen it from `begin` (where the answer starts) on.
 
     Rules of the opening are not looked for once it is over; `thorough` does, to tell that they stand too late.
     """
     places = OffsetMap(text, begin, scan.blocks)
-    evidence = Evidence(text, find_voice(text, begin), Wanted(ask.prompt, ask.system))
-    gathering = _Gathering(evidence, scan, rules, places)
+    evidence = Evidence(text, find_voice(text, begin), Wanted(ask.prompt, ask.system, book.wishes), book)
+    gathering = _Gathering(evidence, scan, book.rules, places)
     gathering.add(scan.hits(0, OPENING))
     if scan.length > OPENING:
         gathering.add(scan.hits(OPENING, everywhere=not thorough and gathering.over(OPENING)))

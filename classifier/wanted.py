@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
+from demur.classifier.wishes import Wishes
+
 #: Of a long ask, this much of the beginning and the end is read: instructions stand there, pasted matter in between.
 _READ = 3000
 #: A shorter ask (characters) that only points at something is vague. Own choice.
@@ -121,9 +123,10 @@ _ORDER = re.compile(
 class Wanted:
     """What an ask wants to be handed, as far as it can be read. A wish is read when it matters, which few ever do."""
 
-    def __init__(self, prompt: str, system: str) -> None:
+    def __init__(self, prompt: str, system: str, wishes: Wishes | None = None) -> None:
         self._ask = prompt if len(prompt) <= 2 * _READ else f"{prompt[:_READ]}\n{prompt[-_READ:]}"
         self._system = system[:_READ]
+        self._reader = wishes
         self.prompt = self._ask.lower().replace("’", "'")
         """What is read of the ask, in lower case."""
 
@@ -133,14 +136,19 @@ class Wanted:
         return _plain(f"{self.prompt}\n{self._system.lower()}")
 
     @cached_property
+    def wishes(self) -> frozenset[str]:
+        """What the phrases of the lexicons say that it wants (names of `lexicon.WISHES`)."""
+        return self._reader.read(self._ask) if self._reader else frozenset()
+
+    @cached_property
     def content(self) -> bool:
         """Whether a text of its own is wanted: story, mail, sample, translation."""
-        return self.translation or bool(_ORDERED.search(self.prompt)) or self.a_no
+        return self.translation or "content" in self.wishes or bool(_ORDERED.search(self.prompt)) or self.a_no
 
     @cached_property
     def a_no(self) -> bool:
         """Whether the text that is wanted is itself a refusal, an excuse or a reply to somebody."""
-        return bool(_NO_ORDERED.search(self.prompt, 0, _READ // 3))
+        return "refusal" in self.wishes or bool(_NO_ORDERED.search(self.prompt, 0, _READ // 3))
 
     @property
     def service(self) -> bool:
@@ -155,11 +163,13 @@ class Wanted:
     @cached_property
     def translation(self) -> bool:
         """Whether text in some other language is wanted."""
-        return bool(_TRANSLATE.search(self.prompt))
+        return "translation" in self.wishes or bool(_TRANSLATE.search(self.prompt))
 
     @cached_property
     def about_model(self) -> bool:
         """Whether it asks what the model is or feels."""
+        if "model" in self.wishes:
+            return True
         return "you" in self.prompt[:200] and bool(_ABOUT_MODEL.search(self.prompt[:200]))
 
     @cached_property
@@ -211,7 +221,9 @@ class Wanted:
     def figure(self) -> bool:
         """Whether a number is wanted."""
         ask = self.prompt
-        return len(ask) < 400 and any(word in ask and pattern.search(ask) for word, pattern in _FIGURE.items())
+        if len(ask) >= 400:
+            return False
+        return "figure" in self.wishes or any(word in ask and pattern.search(ask) for word, pattern in _FIGURE.items())
 
     def sum(self) -> bool:
         """Whether a sum or a conversion is wanted."""

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
 from demur.classifier.examples import check_examples, fires
-from demur.classifier.lexicon import LexiconError, Rule, load_lexicons, read_lexicon
-from demur.classifier.matcher import Matcher
+from demur.classifier.lexicon import LexiconError, Rule, read_lexicon
+from demur.classifier.rulebook import Rulebook
 
-RULES, _ = load_lexicons()
+BOOK = Rulebook.load()
 EXAMPLES = [
     pytest.param(rule, text, wanted, id=f"{rule.id}-{'yes' if wanted else 'no'}-{number}")
-    for rule in RULES
+    for rule in BOOK.rules
     for wanted, texts in ((True, rule.yes), (False, rule.no))
     for number, text in enumerate(texts, 1)
 ]
 
 
-@cache
-def matcher() -> Matcher:
-    return Matcher(RULES)
-
-
 @pytest.mark.parametrize(("rule", "text", "wanted"), EXAMPLES)
 def test_example(rule: Rule, text: str, wanted: bool) -> None:
-    assert fires(rule, text, RULES, matcher()) is wanted
+    assert fires(rule, text, BOOK) is wanted
 
 
 @pytest.mark.parametrize(
@@ -48,7 +41,7 @@ def test_an_example_that_does_not_hold_is_refused(yes: str, no: str, complaint: 
         yes = ["{yes}"]
         no = ["{no}"]
     """
-    rules = read_lexicon(text, "site.toml")
+    book = Rulebook([read_lexicon(text, "site.toml")], "")
     with pytest.raises(LexiconError) as caught:
-        check_examples(rules, rules, Matcher(rules))
+        check_examples(book.rules, book)
     assert str(caught.value) == f"site.toml: rule site.desk: {complaint}"

@@ -12,7 +12,7 @@ from demur.classifier.matcher import HEAD, KEEP_BEYOND, Matcher
 
 
 def rule(*phrases: str, unless: str = "", where: str = "anywhere") -> Rule:
-    (made,) = read_lexicon(
+    lexicon = read_lexicon(
         f"""
         language = "en"
         [[rule]]
@@ -28,6 +28,7 @@ def rule(*phrases: str, unless: str = "", where: str = "anywhere") -> Rule:
         """,
         "t.toml",
     )
+    (made,) = lexicon.rules
     return made
 
 
@@ -93,3 +94,12 @@ def test_what_voids_a_rule_is_told_apart() -> None:
     scan.run("i can't help but smile")
     assert [hit.start for hit in scan.hits()] == [2]
     assert scan.voids(0) == [8]
+
+
+def test_where_no_spaces_stand_between_words_a_gap_counts_characters() -> None:
+    assert found("我无法为您回答。", "我无法<0-4>回答") == ["我无法为您回答"]
+    assert found("我无法为您和您的家人回答。", "我无法<0-4>回答") == []
+    assert found("我无法。请回答", "我无法<0-4>回答") == []
+    assert found("죄송하지만 그 요청은 도와드릴 수 없습니다.", "죄송하지만 <0-2> 도와드릴 수 없") == [
+        "죄송하지만 그 요청은 도와드릴 수 없"
+    ]

@@ -1,0 +1,77 @@
+"""Which language a text is in: by its letters where they tell, else by the frequent words of the lexicons.
+
+Needs no model and no list of its own. It names the language in the verdict and tells when nothing was read; the rules
+of all languages are matched whatever it says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from demur.classifier.lexicon import Lexicon
+
+#: Characters that are looked at.
+_LOOK = 400
+#: Scripts that one of our languages is written in; kana before Han, which Japanese has too.
+_SCRIPTS = tuple(
+    (language, re.compile(f"[{letters}]"))
+    for language, letters in (
+        ("ja", "\u3041-\u30fa"),
+        ("ko", "\uac00-\ud7a3\u1100-\u11ff"),
+        ("zh", "\u4e00-\u9fff\u3400-\u4dbf"),
+        ("ru", "\u0400-\u04ff"),
+        ("ar", "\u0600-\u06ff"),
+        ("hi", "\u0900-\u097f"),
+    )
+)
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+#: Letters from here on are not Latin.
+_BEYOND_LATIN = re.compile("[\u0370-\U0010ffff]")
+#: Of so many words one must be a frequent one of the language.
+_ONE_IN = 8
+#: Fewer words or letters tell nothing.
+_LEAST = 4
+
+
+class Speech:
+    """What tells the languages of `lexicons` apart."""
+
+    def __init__(self, lexicons: Sequence[Lexicon]) -> None:
+        self.known = frozenset(lexicon.language for lexicon in lexicons)
+        self._languages: dict[str, tuple[str, ...]] = {}
+        for lexicon in lexicons:
+            for word in lexicon.words:
+                self._languages[word] = (*self._languages.get(word, ()), lexicon.language)
+
+    def language(self, text: str) -> str | None:
+        """The language of the beginning of `text`, if a lexicon covers it and it can be told."""
+        text = text[:_LOOK]
+        if not text.isascii() and (language := _by_script(text)):
+            return language if language in self.known else None
+        words = _WORD.findall(text.lower().replace("’", "'"))
+        votes = Counter(language for word in words for language in self._languages.get(word, ()))
+        if not votes:
+            return None
+        language, count = votes.most_common(1)[0]
+        return language if count >= max(2, len(words) // _ONE_IN) else None
+
+    def unread(self, text: str) -> bool:
+        """Whether `text` is evidently in a language that no lexicon covers."""
+        if self.language(text) is not None:
+            return False
+        text = text[:_LOOK]
+        foreign = len(_BEYOND_LATIN.findall(text))
+        words = _WORD.findall(text.lower())
+        return sum(len(word) > 1 for word in words) >= 2 * _LEAST or foreign > _LEAST
+
+
+def _by_script(text: str) -> str | None:
+    """The language of the script that most letters are in; kana tells Japanese wherever it stands."""
+    counts = {language: len(letters.findall(text)) for language, letters in _SCRIPTS}
+    language = max(counts, key=lambda name: counts[name])
+    letters = sum(map(str.isalpha, text))
+    if language == "zh" and counts["ja"] * 12 > counts["zh"]:
+        language = "ja"
+    return language if counts[language] * 3 > letters else None

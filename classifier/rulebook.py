@@ -1,0 +1,28 @@
+"""All lexicons, compiled: what every session shares. Immutable after building."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from demur.classifier.languages import Speech
+from demur.classifier.lexicon import Lexicon, load_lexicons
+from demur.classifier.matcher import Matcher
+from demur.classifier.wishes import Wishes
+
+
+class Rulebook:
+    """The rules of `lexicons` and what reads with them. `version` names their content."""
+
+    def __init__(self, lexicons: Sequence[Lexicon], version: str) -> None:
+        self.rules = tuple(rule for lexicon in lexicons for rule in lexicon.rules)
+        self.matcher = Matcher(self.rules)
+        self.wishes = Wishes(lexicons)
+        self.speech = Speech(lexicons)
+        self.numbers = frozenset().union(*(lexicon.numbers for lexicon in lexicons))
+        self.version = version
+
+    @classmethod
+    def load(cls, extra: Sequence[Path] = (), languages: Collection[str] | None = None) -> Rulebook:
+        """Our lexicons for `languages` (None: all) and the files in `extra`. Raises LexiconError."""
+        return cls(*load_lexicons(extra, languages))
