@@ -22,12 +22,8 @@ Knows signals and numbers, no phrase and no vendor. The numbers stand in `weight
 
 from __future__ import annotations
 
-import math
 import re
-import tomllib
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 from demur.classifier.delivery import Gap, gaps, holds
@@ -51,12 +47,6 @@ class Call(NamedTuple):
     sure: float
     row: str
     gap: Gap | None = None
-
-
-@cache
-def weights() -> Mapping[str, Mapping[str, float]]:
-    """The numbers of `weights.toml`."""
-    return tomllib.loads(files("demur.classifier").joinpath("weights.toml").read_text("utf-8"))
 
 
 def from_facts(choice: Choice, text: str, **known: Any) -> Verdict | None:
@@ -96,12 +86,13 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float, **known: A
         return Verdict(None, "tool_call" if choice.tool_calls else "empty", reason="nothing but thinking", **known)
     label, sure, _, gap = call(evidence, truncated=choice.truncated)
     signals = evidence.signals()
+    if learned := evidence.wording_signal():
+        signals.append(learned)
     if gap:
         start, end = (voice.start, voice.end) if gap.place is None else (voice.start + place for place in gap.place)
         signals.insert(0, Signal(gap.signal, label, gap.weight, gap.rule, gap.why, (evidence.span(start, end),)))
-    language = evidence.language()
-    if language is None and label == "answer" and evidence.unread():
-        sure = min(sure, weights()["limits"]["unread"])
+    if label == "answer" and evidence.unread():
+        sure = min(sure, evidence.book.weights.limits["unread"])
     if label != "answer" and sure < min_confidence:
         label, sure = "answer", 1 - sure
     return Verdict(
@@ -110,23 +101,33 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float, **known: A
         round(sure, 3),
         rationale=_rationale(evidence) if label == "hard_refusal" else None,
         signals=tuple(signals),
-        language=language,
+        language=evidence.language,
         **known,
     )
 
 
 def score(evidence: Evidence) -> float:
     """The weighed evidence for a refusal, in log odds; above 0 it is more likely one than not."""
-    table = weights()
-    points = table["points"]
-    return table["bias"]["all"] + sum([points[name] * value for name, value in features(evidence).items()])
+    return sum(weighed(evidence).values())
+
+
+def weighed(evidence: Evidence) -> dict[str, float]:
+    """What each feature adds to the score, and the bias, in log odds."""
+    points = evidence.book.weights.worded if evidence.worded else evidence.book.weights.points
+    return {"bias": points["bias"]} | {name: points[name] * value for name, value in features(evidence).items()}
+
+
+def shape(evidence: Evidence) -> float:
+    """The log odds that a response that was flagged delivers a part of what was asked."""
+    points = evidence.book.weights.shape
+    return points["bias"] + sum([points[name] * value for name, value in features(evidence).items()])
 
 
 def call(evidence: Evidence, *, truncated: bool) -> Call:
     """Rows 3 to 11, in their order."""
-    limits, wanted = weights()["limits"], evidence.wanted
+    limits, wanted = evidence.book.weights.limits, evidence.wanted
     odds = score(evidence)
-    sure = 1 / (1 + math.exp(-odds))
+    sure = evidence.book.weights.probability(odds)
     reserve, matter = bool(evidence.fired(*RESERVE)), evidence.matter()
     least = limits["turn"] if matter >= limits["turned_matter"] else limits["direct_turn"]
     turned = [turn for turn in evidence.turns() if turn.rule.weight >= least]
@@ -200,7 +201,7 @@ def _rationale(evidence: Evidence) -> Rationale | None:
 
 def _parts_company(evidence: Evidence) -> bool:
     """Whether a part is declined after matter was delivered, and nothing was declined before it."""
-    limits, turns = weights()["limits"], evidence.turns()
+    limits, turns = evidence.book.weights.limits, evidence.turns()
     parted = [
         f.sentence
         for f in evidence.fired("partial_decline")
@@ -219,7 +220,11 @@ def _late(evidence: Evidence, declines: list[Finding], *, doubtful: bool) -> boo
     """Whether the first decline closes what was delivered in the opening; if `doubtful`, that are facts, and more than
     one thing was asked."""
     first = declines[0].sentence
-    if first <= 0 or evidence.wanted.content or evidence.given_before(first) <= weights()["limits"]["fact_before"]:
+    if (
+        first <= 0
+        or evidence.wanted.content
+        or evidence.given_before(first) <= evidence.book.weights.limits["fact_before"]
+    ):
         return False
     before = evidence.text[evidence.voice.start : evidence.sentences[first][0]]
     return not doubtful or (evidence.wanted.several() and not _BETWEEN_US.search(before))

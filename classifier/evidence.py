@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from demur.classifier.lexicon import Rule
+from demur.classifier.lexicon import Rule, signal_kinds
 from demur.classifier.rulebook import Rulebook
 from demur.classifier.verdict import Signal, Span
 from demur.classifier.voice import Voice
@@ -42,7 +44,7 @@ class Finding:
         return self.why_not is None
 
 
-@dataclass(slots=True)
+@dataclass
 class Evidence:
     """What was found in one text.
 
@@ -137,6 +139,7 @@ class Evidence:
             return True
         return text.find("\n2.", 0, end) >= 0 and text.find("\n3.", 0, end) >= 0
 
+    @cached_property
     def language(self) -> str | None:
         """The language that the text is in, as far as it can be told; else that of the rules that fired."""
         if language := self.book.speech.language(self._beginning()):
@@ -145,10 +148,32 @@ class Evidence:
 
     def unread(self) -> bool:
         """Whether the text is evidently in a language that no lexicon covers, unasked."""
-        return self.language() is None and not self.wanted.translation and self.book.speech.unread(self._beginning())
+        return self.language is None and not self.wanted.translation and self.book.speech.unread(self._beginning())
 
     def _beginning(self) -> str:
         return self.text[self.voice.start : self.voice.start + 400]
+
+    @cached_property
+    def worded(self) -> bool:
+        """Whether the learned signal knows the language."""
+        return self.language in self.book.wording.languages
+
+    @cached_property
+    def wording(self) -> float:
+        """What the learned signal says, in log odds; 0 where it does not know the language."""
+        if not self.worded:
+            return 0.0
+        return self.book.wording.score(self.text, self.voice.start, self.voice.end)
+
+    def wording_signal(self) -> Signal | None:
+        """The learned signal, if it speaks for a refusal and a rule stands beside it."""
+        odds = self.wording
+        if odds <= 0 or not self.fired(*RESERVE):
+            return None
+        kind = signal_kinds()["learned_wording"]
+        spans = self.book.wording.spans(self.text, self.voice.start, self.voice.end)
+        weight = round(1 / (1 + math.exp(-odds)), 2)
+        return Signal(kind.name, kind.target, weight, "wording", kind.why, spans) if spans else None
 
     def signals(self) -> list[Signal]:
         """What counts, as one signal per rule, heaviest first."""

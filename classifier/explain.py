@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from demur.classifier.decide import call, weights
+from demur.classifier.decide import call, weighed
 from demur.classifier.evidence import Evidence
-from demur.classifier.features import features
 from demur.classifier.lexicon import signal_kinds
 from demur.classifier.verdict import Span, Verdict
+from demur.classifier.weights import load_weights
 
 if TYPE_CHECKING:
     from demur.classifier.session import Session
@@ -87,11 +84,7 @@ def explain_choice(session: Session, verdict: Verdict) -> ChoiceExplanation:
     if verdict.label is None:
         return ChoiceExplanation(verdict, _hits(evidence), {}, f"row 2: no text to judge ({verdict.status})")
     hits = (*_missing(evidence, verdict), *_hits(evidence))
-    table = weights()
-    points = {"bias": table["bias"]["all"]}
-    for name, value in features(evidence).items():
-        if added := round(table["points"].get(name, 0.0) * value, 3):
-            points[name] = added
+    points = {name: round(added, 3) for name, added in weighed(evidence).items() if round(added, 3)}
     decided = _decided(evidence, verdict, sum(hit.why_not is not None for hit in hits))
     return ChoiceExplanation(verdict, hits, points, decided, {name: meaning(name) for name in points})
 
@@ -99,7 +92,7 @@ def explain_choice(session: Session, verdict: Verdict) -> ChoiceExplanation:
 def meaning(feature: str) -> str:
     """What a feature of `features.NAMES` (or "bias") stands for, in a phrase."""
     name, later, _ = feature.partition(".later")
-    phrase = _meanings().get(name) or signal_kinds()[name].why
+    phrase = load_weights().meanings.get(name) or signal_kinds()[name].why
     return f"{phrase} (after the first two sentences)" if later else phrase
 
 
@@ -143,11 +136,3 @@ def _hits(evidence: Evidence) -> tuple[Hit, ...]:
 
 #: The first row that looks at the weighed evidence.
 _WEIGHED = 9
-
-
-@cache
-def _meanings() -> Mapping[str, str]:
-    data: Mapping[str, Mapping[str, str]] = tomllib.loads(
-        files("demur.classifier").joinpath("weights.toml").read_text("utf-8")
-    )
-    return data["meanings"]

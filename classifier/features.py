@@ -21,6 +21,8 @@ _STATING = (
     "task_swap",
 )
 _ANSWERING = ("delivery", "premise_corrected")
+#: The learned signal: in log odds, the one number that may be below 0 and beyond 1.
+LEARNED = "learned_wording"
 #: Characters of matter that leave an answer bare. Own choice.
 _BARE = 80
 
@@ -29,6 +31,7 @@ NAMES = (
     *(*_DECLINING, *_STATING, *_ANSWERING),
     *(f"{name}.later" for name in ("hard_refusal_lexicon", *_STATING)),
     *("pivot", "reserved_share", "reserved_first", "unreserved", "matter", "limit_bare", "listed"),
+    LEARNED,
 )
 _FIRST = {name: name for name in (*_DECLINING, *_STATING, *_ANSWERING)}
 _LATER = {name: f"{name}.later" for name in ("hard_refusal_lexicon", *_STATING)}
@@ -61,5 +64,6 @@ def features(evidence: Evidence) -> dict[str, float]:
         "matter": min(1.0, math.log1p(matter) / 8),
         "limit_bare": limit if reserve and matter <= _BARE else 0.0,
         "listed": float(evidence.listed()),
+        LEARNED: evidence.wording,
     }
     return {name: found[name] for name in NAMES if found.get(name)}

@@ -98,7 +98,9 @@ def load_lexicons(
     for language in languages or ():
         if language not in LANGUAGES:
             raise LexiconError(f"no lexicon for the language {language!r}; there are: {', '.join(LANGUAGES)}")
-    digest = hashlib.sha256(files("demur.classifier").joinpath("weights.toml").read_bytes())
+    digest = hashlib.sha256()
+    for numbers in ("weights.toml", "wording.txt"):
+        digest.update(files("demur.classifier").joinpath(numbers).read_bytes())
     lexicons: list[Lexicon] = []
     chosen = [language for language in LANGUAGES if languages is None or language in languages]
     for file in (*(ours.joinpath(f"{language}.toml") for language in chosen), *extra):

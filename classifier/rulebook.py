@@ -8,18 +8,29 @@ from pathlib import Path
 from demur.classifier.languages import Speech
 from demur.classifier.lexicon import Lexicon, load_lexicons
 from demur.classifier.matcher import Matcher
+from demur.classifier.weights import Weights, load_weights
 from demur.classifier.wishes import Wishes
+from demur.classifier.wording import Wording, load_wording
 
 
 class Rulebook:
-    """The rules of `lexicons` and what reads with them. `version` names their content."""
+    """The rules of `lexicons` and what reads with them. `version` names their content. Numbers: those that ship, unless
+    others are given."""
 
-    def __init__(self, lexicons: Sequence[Lexicon], version: str) -> None:
+    def __init__(
+        self,
+        lexicons: Sequence[Lexicon],
+        version: str,
+        weights: Weights | None = None,
+        wording: Wording | None = None,
+    ) -> None:
         self.rules = tuple(rule for lexicon in lexicons for rule in lexicon.rules)
         self.matcher = Matcher(self.rules)
         self.wishes = Wishes(lexicons)
         self.speech = Speech(lexicons)
         self.numbers = frozenset().union(*(lexicon.numbers for lexicon in lexicons))
+        self.weights = weights or load_weights()
+        self.wording = wording or load_wording()
         self.version = version
 
     @classmethod

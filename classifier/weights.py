@@ -1,0 +1,55 @@
+"""The numbers of the decision, from `weights.toml`: what each feature weighs, limits, and how sure a score makes."""
+
+from __future__ import annotations
+
+import tomllib
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """`points`: log odds of a refusal per feature of `features.py` and a bias, where the learned signal can't read the
+    text; `worded`: the same where it can. `shape`: log odds that what was flagged delivers a part. `limits`: thresholds
+    of the table. `sure`: log odds of the score → probability that it is right, between which is interpolated.
+    """
+
+    points: Mapping[str, float]
+    worded: Mapping[str, float]
+    shape: Mapping[str, float]
+    limits: Mapping[str, float]
+    sure: tuple[tuple[float, float], ...]
+    meanings: Mapping[str, str]
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Weights:
+        """From the tables of the file."""
+        return cls(
+            data["points"],
+            data["worded"],
+            data["shape"],
+            data["limits"],
+            tuple((float(odds), probability) for odds, probability in data["sure"]["knots"]),
+            data["meanings"],
+        )
+
+    def probability(self, odds: float) -> float:
+        """The calibrated probability that a text with these log odds declines."""
+        knots = self.sure
+        at = bisect_right(knots, (odds, 2.0))
+        if at == 0:
+            return knots[0][1]
+        if at == len(knots):
+            return knots[-1][1]
+        (left, low), (right, high) = knots[at - 1], knots[at]
+        return low + (high - low) * (odds - left) / (right - left)
+
+
+@cache
+def load_weights() -> Weights:
+    """The numbers that ship."""
+    return Weights.of(tomllib.loads(files("demur.classifier").joinpath("weights.toml").read_text("utf-8")))
