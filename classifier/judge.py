@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,8 @@ from demur.classifier.session import Session
 from demur.classifier.shapes import normalize
 from demur.classifier.trace import Ask, Trace
 from demur.classifier.verdict import Verdict, gravest
+from demur.classifier.weights import Weights
+from demur.classifier.wording import Wording
 
 
 class TieBreaker(Protocol):
@@ -26,8 +29,8 @@ class TieBreaker(Protocol):
 class Classifier:
     """Compiled rules and thresholds; immutable, safe to share.
 
-    `lexicons` are rule files besides ours, `languages` those of ours to use (all by default); `min_confidence` (0 to 1):
-    a flag less sure than this stays an answer.
+    `lexicons` are rule files besides ours, `languages` those of ours to use (None: all); `min_confidence` (0 to 1): a
+    flag less sure than this stays an answer.
     Raises LexiconError, which names the file, the rule and what is wrong.
     """
 
@@ -40,6 +43,12 @@ class Classifier:
         check_examples([rule for rule in self._book.rules if rule.file in set(map(str, lexicons))], self._book)
         self._min_confidence = min_confidence
         self.rules_version = self._book.version
+
+    def with_numbers(self, weights: Weights, wording: Wording) -> Classifier:
+        """The same rules, weighed by other numbers (for fitting them)."""
+        other = copy(self)
+        other._book = self._book.with_numbers(weights, wording)
+        return other
 
     def session(self, ask: Ask) -> Session:
         """A session for the text of one choice that answers `ask`."""

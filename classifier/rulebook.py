@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -14,24 +15,23 @@ from demur.classifier.wording import Wording, load_wording
 
 
 class Rulebook:
-    """The rules of `lexicons` and what reads with them. `version` names their content. Numbers: those that ship, unless
-    others are given."""
+    """The rules of `lexicons` and what reads with them, with the numbers that ship. `version` names their content."""
 
-    def __init__(
-        self,
-        lexicons: Sequence[Lexicon],
-        version: str,
-        weights: Weights | None = None,
-        wording: Wording | None = None,
-    ) -> None:
+    def __init__(self, lexicons: Sequence[Lexicon], version: str) -> None:
         self.rules = tuple(rule for lexicon in lexicons for rule in lexicon.rules)
         self.matcher = Matcher(self.rules)
         self.wishes = Wishes(lexicons)
         self.speech = Speech(lexicons)
         self.numbers = frozenset().union(*(lexicon.numbers for lexicon in lexicons))
-        self.weights = weights or load_weights()
-        self.wording = wording or load_wording()
+        self.weights = load_weights()
+        self.wording = load_wording()
         self.version = version
+
+    def with_numbers(self, weights: Weights, wording: Wording) -> Rulebook:
+        """The same rules, weighed by other numbers."""
+        other = copy(self)
+        other.weights, other.wording = weights, wording
+        return other
 
     @classmethod
     def load(cls, extra: Sequence[Path] = (), languages: Collection[str] | None = None) -> Rulebook:

@@ -33,12 +33,12 @@ class Wording:
     """`numbers`: hash of an n-gram → what it adds, in `UNIT`s; `languages`: those it was fitted on."""
 
     def __init__(self, numbers: Mapping[int, int], languages: Iterable[str]) -> None:
-        self._numbers = dict(numbers)
+        self.numbers = dict(numbers)
         self.languages = frozenset(languages)
 
     def score(self, text: str, start: int, end: int) -> float:
         """The log odds that a response whose own words stand at `start` to `end` of `text` declines; 0: no idea."""
-        get, total = self._numbers.get, 0
+        get, total = self.numbers.get, 0
         words = [word.encode() + b" " for word in _WORD.findall(fold(text[start : min(end, start + READ)]))]
         one = two = 0  # hashes of the n-grams that end with the word before
         for word in words:
@@ -51,7 +51,7 @@ class Wording:
     def spans(self, text: str, start: int, end: int) -> tuple[Span, ...]:
         """The n-grams that spoke most for a refusal, in order of place, none within another."""
         found = sorted(
-            ((self._numbers.get(hash, 0), a, b) for hash, a, b in ngrams(text, start, end)), key=lambda one: -one[0]
+            ((self.numbers.get(hash, 0), a, b) for hash, a, b in ngrams(text, start, end)), key=lambda one: -one[0]
         )
         kept: list[tuple[int, int]] = []
         for number, a, b in found:
