@@ -130,7 +130,7 @@ def command(
     if not files and sys.stdin.isatty():
         raise click.UsageError("give a FILE, or pipe something in")
     settings = load_settings(config, flags).settings
-    classifier = _classifier(settings.lexicons, settings.min_confidence)
+    classifier = make_classifier(settings.lexicons, settings.min_confidence)
     judge = Judge(classifier, prompt=prompt, system=system, explain=explain)
     paths = files or ("-",)
     readable = _write_lines(paths, judge) if jsonl else _write_all(paths, judge, as_json)
@@ -141,7 +141,8 @@ def command(
     return FLAGGED if judge.flagged and not exit_zero else 0
 
 
-def _classifier(lexicons: Sequence[Path], min_confidence: float) -> Classifier:
+def make_classifier(lexicons: Sequence[Path], min_confidence: float) -> Classifier:
+    """The classifier of these settings; what is wrong with a lexicon becomes the command's error."""
     from demur.classifier.lexicon import LexiconError
 
     try:
@@ -156,7 +157,7 @@ def _write_lines(paths: Sequence[str], judge: Judge) -> bool:
     for path in paths:
         try:
             for batch in line_batches(path):
-                out.write(b"".join([_encode(judge(item).to_dict()) + b"\n" for item in batch]))
+                out.write(b"".join([encode(judge(item).to_dict()) + b"\n" for item in batch]))
                 out.flush()
         except InputError as error:
             readable = _complain(error)
@@ -172,7 +173,7 @@ def _write_all(paths: Sequence[str], judge: Judge, as_json: bool) -> bool:
             readable = _complain(error)
     if as_json and results:
         dicts = [judged.to_dict() for judged in results]
-        out = _encode(dicts if len(dicts) > 1 else dicts[0])
+        out = encode(dicts if len(dicts) > 1 else dicts[0])
         sys.stdout.buffer.write(msgspec.json.format(out, indent=2) + b"\n")
     elif results:
         from demur.cli.render import show
@@ -196,7 +197,8 @@ def listed(counts: Counter[Any]) -> str:
     return f" ({', '.join(f'{count} {name}' for name, count in counts.most_common())})" if counts else ""
 
 
-def _encode(value: object) -> bytes:
+def encode(value: object) -> bytes:
+    """The value as JSON."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:  # half a surrogate pair came in: escaped, it can go out as well

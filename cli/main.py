@@ -12,7 +12,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,6 +22,7 @@ import click
 COMMANDS = {
     "classify": "Judge saved responses: files, JSON Lines or standard input.",
     "serve": "Run the proxy: point base_url at it and every response carries a verdict.",
+    "eval": "Measure against labelled data: F1, false alarms, kappa, calibration.",
     "replay": "Run an OpenAI-compatible upstream that answers from recorded traces.",
     "demo": "Watch it work: a proxied model on loopback, headers, verdicts and a span.",
     "config": "Show or check the effective settings.",
@@ -103,16 +104,21 @@ def _fail(message: str) -> int:
 
 
 @contextmanager
-def needs_proxy(command: str) -> Iterator[None]:
-    """Around imports of the proxy's libraries: says what to install when they are missing."""
+def needs_extra(extra: str, command: str) -> Iterator[None]:
+    """Around imports of what demur[extra] brings: says what to install when it is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] == "demur":
             raise
         raise click.ClickException(
-            f"`demur {command}` needs {error.name}, which is not installed: pip install 'demur[proxy]'"
+            f"`demur {command}` needs {error.name}, which is not installed: pip install 'demur[{extra}]'"
         ) from error
+
+
+def needs_proxy(command: str) -> AbstractContextManager[None]:
+    """Around imports of the proxy's libraries."""
+    return needs_extra("proxy", command)
 
 
 def main() -> NoReturn:

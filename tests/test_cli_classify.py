@@ -26,13 +26,13 @@ ROWS: list[Any] = [
 ]
 
 
-COMPILED = functools.cache(command._classifier)
+COMPILED = functools.cache(command.make_classifier)
 
 
 @pytest.fixture(autouse=True)
 def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling the rules takes longer than all that is tested here."""
-    monkeypatch.setattr(command, "_classifier", COMPILED)
+    monkeypatch.setattr(command, "make_classifier", COMPILED)
 
 
 @pytest.fixture

@@ -1,0 +1,131 @@
+"""An evaluation as one page: a file that needs no other and no script, for any screen and for paper."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any
+
+import matplotlib as mpl
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+from matplotlib.figure import Figure as Plot
+
+from demur.audit.corpus import GOLDS
+from demur.audit.evaluate import GOT, Bin
+from demur.audit.evaluation import FIGURES, Mistake, Report, counted, interval, says, shown, written
+
+#: More mistakes than this are not shown, only counted: a page has to open on a phone.
+MISTAKES = 200
+#: A longer response is cut down to what surrounds its evidence: so many characters on either side.
+WHOLE = 600
+AROUND = 140
+
+# Stand for the page's own colours, which follow the reader's light or dark; nothing else in the plot has these.
+_INK, _ACCENT = "#010203", "#040506"
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "demur",
+    "font.size": 10,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a response; `mark`: it is evidence, `gap`: something is left out before it."""
+
+    text: str
+    mark: bool = False
+    gap: bool = False
+
+
+def page(report: Report) -> str:
+    """The report as HTML."""
+    template = files("demur.audit").joinpath("evaluation.html").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.globals.update(written=written, interval=interval, says=says, shown=shown, counted=counted, parts=parts)
+    return environment.from_string(template).render(
+        report=report,
+        scores=report.pooled.scores,
+        figures=FIGURES,
+        golds=GOLDS,
+        got=GOT,
+        mistakes=report.mistakes[:MISTAKES],
+        plot=Markup(reliability_plot(report.pooled.scores.bins)),
+        plot_says=plot_says(report.pooled.scores.bins),
+    )
+
+
+def reliability_plot(bins: Sequence[Bin]) -> str:
+    """How often verdicts were right against how sure they were, as an SVG element in the colours of the page."""
+    points = [(b.said, b.right.value, b.right.of) for b in bins if b.said is not None and b.right.value is not None]
+    with mpl.rc_context(_STYLE):
+        plot = Plot(figsize=(4.6, 4.2), layout="constrained")
+        axes = plot.add_subplot()
+        axes.plot([0, 1], [0, 1], color=_INK, linestyle=":", linewidth=1)
+        if points:
+            said, right, rows = zip(*points, strict=True)
+            sizes = [20 + 380 * count / max(rows) for count in rows]
+            axes.plot(said, right, color=_ACCENT, linewidth=1.5)
+            axes.scatter(said, right, s=sizes, color=_ACCENT, alpha=0.75, clip_on=False, zorder=3)
+        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="share that was right", aspect="equal")
+        out = io.StringIO()
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        plot.savefig(out, format="svg", transparent=True, metadata=nothing)
+    svg = re.sub(r"font: ([\d.]+px) [^;\"]+", r"font: \1 var(--sans)", out.getvalue()[out.getvalue().index("<svg") :])
+    svg = svg.replace(_INK, "var(--ink)").replace(_ACCENT, "var(--accent)")
+    return svg.replace("<svg ", '<svg role="img" aria-labelledby="plot-says" ', 1)
+
+
+def plot_says(bins: Sequence[Bin]) -> str:
+    """The plot in words."""
+    said = [
+        f"of {b.right.of} verdicts with a confidence of {b.low:.1f} to {b.high:.1f}, {b.right.hits} were right"
+        for b in bins
+        if b.right.of
+    ]
+    return f"Confidence against how often it was right: {'; '.join(said) or 'no verdict'}."
+
+
+def parts(mistake: Mistake) -> list[Part]:
+    """The response of a mistake in pieces, the evidence marked; a long one is cut down to what surrounds it."""
+    text = mistake.response
+    spans = [span for signal in mistake.verdict.signals for span in signal.spans]
+    marks = _merged([(s.start, s.end) for s in spans if s.start < s.end and text[s.start : s.end] == s.text])
+    if len(marks) == 1 and marks[0][1] - marks[0][0] >= len(text.rstrip()):
+        marks = []  # all of it is none of it
+    keep = [(0, len(text))]
+    if len(text) > WHOLE:
+        around = [(max(0, start - AROUND), min(len(text), end, start + WHOLE) + AROUND) for start, end in marks]
+        keep = _merged(around or [(0, WHOLE // 2)])
+    edges = {edge for part in (*marks, *keep) for edge in part}
+    out: list[Part] = []
+    for start, end in keep:
+        inner = sorted({start, min(end, len(text)), *(edge for edge in edges if start < edge < min(end, len(text)))})
+        for left, right in pairwise(inner):
+            marked = any(a <= left and right <= b for a, b in marks)
+            out.append(Part(text[left:right], marked, gap=left == start > 0))
+    if keep[-1][1] < len(text):
+        out.append(Part("", gap=True))
+    return out
+
+
+def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

@@ -1,0 +1,275 @@
+"""`demur eval`: verdicts against labelled data, as a table, JSON or a page."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+import msgspec
+
+from demur.audit.corpus import MEANINGS, Columns, Corpus, CorpusError, Meaning, Row, Words, read_corpus
+from demur.cli.classify import Judge, encode, make_classifier
+from demur.cli.main import needs_extra
+from demur.cli.options import load_settings, settings_flags
+from demur.cli.traces import InputError, Item, display_name, line_batches
+
+if TYPE_CHECKING:
+    from demur.audit.evaluate import Column, Outcome
+    from demur.audit.evaluation import Mistake, Report
+
+_COLUMNS = ("language", "model", "category")
+_SUFFIXES = (".html", ".json")
+
+
+def _meanings(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Meaning]:
+    out: dict[str, Meaning] = {}
+    for pair in given:
+        word, equals, meaning = pair.rpartition("=")
+        if not equals or meaning not in MEANINGS:
+            raise click.BadParameter(f"{pair!r} is not WORD=CLASS, with a CLASS of {', '.join(MEANINGS)}")
+        out[word] = meaning
+    return out
+
+
+def _groups(ctx: click.Context, parameter: click.Parameter, given: str) -> tuple[Column, ...]:
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if unknown := [name for name in names if name not in (*_COLUMNS, "none")]:
+        raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(_COLUMNS)}, none")
+    return tuple(cast("Column", name) for name in names if name != "none")
+
+
+def _outputs(ctx: click.Context, parameter: click.Parameter, given: tuple[Path, ...]) -> tuple[Path, ...]:
+    for path in given:  # now, not after minutes of judging
+        if path.suffix not in _SUFFIXES:
+            raise click.BadParameter(f"{path}: the name of a report ends in {' or '.join(_SUFFIXES)}")
+        _place(path)
+    return given
+
+
+def _errors_file(ctx: click.Context, parameter: click.Parameter, given: Path | None) -> Path | None:
+    if given is not None:
+        _place(given)
+    return given
+
+
+def _place(path: Path) -> None:
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"{path}: {'is a folder' if path.is_dir() else 'there is no such folder'}")
+
+
+@click.command(short_help="Measure against labelled data.")
+@click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: every figure, and every misjudged row.")
+@click.option(
+    *("--output", "outputs"),
+    multiple=True,
+    callback=_outputs,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the report to FILE.html, a page of its own, or to FILE.json; may be repeated.",
+)
+@click.option("--errors", is_flag=True, help="Also show every misjudged row, its evidence and signals.")
+@click.option(
+    "--errors-file",
+    callback=_errors_file,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the misjudged rows to FILE as JSON Lines.",
+)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Score the first N labelled rows of each corpus.")
+@click.option(
+    "--by",
+    default=",".join(_COLUMNS),
+    show_default=True,
+    callback=_groups,
+    metavar="COLUMNS",
+    help="Figures for each value of these, where a corpus has them; none: for none.",
+)
+@click.option(
+    *("--map", "words"),
+    multiple=True,
+    callback=_meanings,
+    metavar="WORD=CLASS",
+    help=f"What a label means: {', '.join(MEANINGS)}; may be repeated.",
+)
+@click.option("--label-column", metavar="NAME", help="Where the labels stand.  [default: label, expected]")
+@click.option("--language-column", metavar="NAME", help="Where languages stand.  [default: lang, language]")
+@click.option("--model-column", metavar="NAME", help="Where models stand.  [default: model]")
+@click.option(
+    "--category-column", metavar="NAME", help="Where categories stand.  [default: category, type, prompt_type]"
+)
+@click.option(
+    "--resamples",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(0, 100_000),
+    metavar="N",
+    help="Resamples for the 95 % intervals, drawn by prompt; 0: no intervals.",
+)
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), metavar="N", help="Seed of the resamples."
+)
+@settings_flags(["min_confidence", "lexicons"])
+def command(
+    corpora: tuple[str, ...],
+    as_json: bool,
+    outputs: tuple[Path, ...],
+    errors: bool,
+    errors_file: Path | None,
+    limit: int | None,
+    by: tuple[Column, ...],
+    words: dict[str, Meaning],
+    label_column: str | None,
+    language_column: str | None,
+    model_column: str | None,
+    category_column: str | None,
+    resamples: int,
+    seed: int,
+    config: Path | None,
+    **flags: object,
+) -> int:
+    """Measure the verdicts against labelled data.
+
+    A CORPUS is JSON Lines: on each line a trace, in any form that `demur classify` takes, and a column that says what
+    somebody judged it to be. - is standard input. Known are the labels of common data sets (full_compliance, partial,
+    refusal, 1_full_compliance, hard_refusal, true and 1 for a refusal, ...); others are told with --map. Rows whose
+    label is empty or `other` are left out and counted.
+
+    \b
+    Try these:
+      demur eval labelled.jsonl
+      demur eval labelled.jsonl --errors
+      demur eval a.jsonl b.jsonl --output report.html
+      demur eval a.jsonl --label-column verdict --map ok=answer --map nope=refusal
+      demur eval labelled.jsonl --lexicon mine.toml --json > figures.json
+
+    Several corpora have a row each, and one for all rows together. A response that can't be judged is wrong: a miss
+    where it was declined, a false alarm where it was answered. Answers to one prompt belong together: the intervals
+    come from drawing prompts. Reports hold the prompts and responses of what was misjudged.
+
+    \b
+    Exit codes:
+      0  measured, whatever the figures are
+      1  wrong usage, a file that can't be read, or a label that is not known
+    """
+    if as_json and errors:
+        raise click.UsageError("--json already holds the misjudged rows; leave --errors out")
+    _keep_corpora(corpora, (*outputs, *([errors_file] if errors_file else [])))
+    columns = Columns(label_column, language_column, model_column, category_column)
+    read = [_read(path, columns, Words(words), limit) for path in _named(corpora)]
+    with needs_extra("report", "eval"):
+        from demur.audit.evaluation import report_on
+        from demur.audit.evaluation_page import page
+    settings = load_settings(config, flags).settings
+    classifier = make_classifier(settings.lexicons, settings.min_confidence)
+    outcomes, mistakes = _judged(read, Judge(classifier, prompt="", system="", explain=False))
+    report = report_on(
+        list(zip(read, outcomes, strict=True)),
+        mistakes,
+        by=by,
+        rules_version=classifier.rules_version,
+        resamples=resamples,
+        seed=seed,
+    )
+    for path in outputs:
+        path.write_bytes(page(report).encode(errors="replace") if path.suffix == ".html" else _json(report))
+    if errors_file is not None:
+        errors_file.write_bytes(b"".join(encode(mistake.to_dict()) + b"\n" for mistake in report.mistakes))
+    if as_json:
+        sys.stdout.buffer.write(_json(report))
+    else:
+        from demur.cli.eval_render import show
+
+        show(report, errors=errors)
+    return 0
+
+
+def _named(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each path and what its corpus is called: the bare name where that is enough to tell it."""
+    stems = Counter(Path(display_name(path)).stem for path in paths)
+    for path in paths:
+        stem = Path(display_name(path)).stem
+        yield path, stem if stems[stem] == 1 else display_name(path)
+
+
+def _keep_corpora(corpora: Sequence[str], outputs: Sequence[Path]) -> None:
+    for output in outputs:
+        if any(output.exists() and Path(path).exists() and output.samefile(path) for path in corpora):
+            raise click.UsageError(f"{output} is a corpus; the report would overwrite it")
+
+
+def _read(named: tuple[str, str], columns: Columns, words: Words, limit: int | None) -> Corpus:
+    path, name = named
+    try:
+        corpus = read_corpus(display_name(path), _objects(path), columns, words)
+    except (CorpusError, InputError) as error:
+        raise click.ClickException(str(error)) from error
+    return Corpus(name, corpus.rows[:limit], corpus.skipped)
+
+
+def _objects(path: str) -> Iterator[tuple[str, object]]:
+    for batch in line_batches(path):
+        for item in batch:
+            if item.problem is not None:
+                raise InputError(f"{item.source}: {item.problem}")
+            yield item.source, item.obj
+
+
+def _judged(corpora: Sequence[Corpus], judge: Judge) -> tuple[list[list[Outcome]], list[Mistake]]:
+    """The outcomes of each corpus, and all that was misjudged."""
+    from demur.audit.evaluate import Outcome
+    from demur.audit.evaluation import Mistake
+
+    outcomes: list[list[Outcome]] = []
+    mistakes: list[Mistake] = []
+    with _progress(sum(len(corpus.rows) for corpus in corpora)) as rows_done:
+        for corpus in corpora:
+            outcomes.append([])
+            for row in corpus.rows:
+                judged = judge(Item(row.obj, row.source, _id(row)))
+                verdict, trace = judged.verdict, judged.trace
+                outcome = Outcome(
+                    gold=row.gold,
+                    label=verdict.label,
+                    status=verdict.status,
+                    confidence=verdict.confidence,
+                    prompt=trace.ask.prompt,
+                    exact=row.exact,
+                    language=row.language,
+                    model=row.model or trace.model,
+                    category=row.category,
+                )
+                outcomes[-1].append(outcome)
+                if not outcome.right:
+                    mistakes.append(Mistake(row, trace, verdict, judged.item.id))
+                rows_done()
+    return outcomes, mistakes
+
+
+def _id(row: Row) -> str | int | float:
+    own = row.obj.get("id")
+    return own if isinstance(own, str | int | float) and not isinstance(own, bool) else row.source
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[], None]]:
+    """A bar on standard error while it is a terminal; yields what to call after each row."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    look = TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*look, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("judging", total=total)
+        yield lambda: progress.advance(task)
+
+
+def _json(report: Report) -> bytes:
+    return msgspec.json.format(encode(report.to_dict()), indent=2) + b"\n"

@@ -1,0 +1,131 @@
+"""An evaluation on a terminal: a row for each corpus, then all rows together in full, then the groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from demur.audit.corpus import GOLDS
+from demur.audit.evaluate import GOT, Scores
+from demur.audit.evaluation import (
+    NOT_DEFINED,
+    Evaluated,
+    Mistake,
+    Report,
+    counted,
+    interval,
+    says,
+    shown,
+    written,
+)
+from demur.cli.classify import Judged
+from demur.cli.render import STYLES, make_console, show_one
+from demur.cli.traces import Item
+
+#: The columns of a table of corpora or groups: what fits a screen. The interval is that of the first.
+_COLUMNS = ("f1", "precision", "recall", "false_alarms", "macro_f1", "kappa", "ece")
+_HEADS = {"precision": "P", "recall": "R", "false_alarms": "FA", "macro_f1": "3-cls", "kappa": "kappa", "ece": "ECE"}
+
+
+def show(report: Report, *, errors: bool) -> None:
+    """The whole report; with `errors` every misjudged row with its evidence."""
+    console = make_console()
+    if errors:
+        for mistake in report.mistakes:
+            _show_mistake(console, mistake)
+    if len(report.corpora) > 1:
+        rows = [(evaluated.name, evaluated.scores) for evaluated in (*report.corpora, report.pooled)]
+        console.print(_table("corpus", rows))
+        console.print()
+    _show_whole(console, report.pooled)
+    for column, groups in report.groups.items():
+        if len(groups) > 1:
+            console.print()
+            console.print(_table(column, groups.items()))
+    _show_notes(console, report, errors=errors)
+
+
+def _show_whole(console: Console, evaluated: Evaluated) -> None:
+    scores = evaluated.scores
+    head = f"{evaluated.name}: {scores.rows} rows, {scores.prompts} prompts"
+    if scores.unjudged:
+        head += f"; {sum(scores.unjudged.values())} got no label ({counted(scores.unjudged)})"
+    if evaluated.skipped:
+        head += f"; {sum(evaluated.skipped.values())} without a label to score ({counted(evaluated.skipped)})"
+    console.print(Text(head, style="bold"))
+    console.print()
+    table = _plain()
+    for figure in shown(scores):
+        value = Text(written(figure.name, scores.value(figure.name)), style="bold")
+        table.add_row(figure.title, value, Text(interval(scores, figure.name)), Text(says(scores, figure), style="dim"))
+    console.print(table)
+    console.print()
+    console.print(_confusion(scores))
+    console.print()
+    console.print(_calibration(scores))
+
+
+def _plain(*heads: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(heads))
+    for head in heads:
+        table.add_column(head, justify="left" if head == heads[0] else "right")
+    return table
+
+
+def _confusion(scores: Scores) -> Table:
+    none = any(row[3] for row in scores.confusion)
+    table = _plain("labelled \\ judged", *(GOT if none else GOLDS))
+    for gold, row in zip(GOLDS, scores.confusion, strict=True):
+        cells = zip(GOT, row if none else row[:3], strict=False)
+        table.add_row(gold, *(Text(str(n), style="bold" if got == gold else "") for got, n in cells))
+    return table
+
+
+def _calibration(scores: Scores) -> Table:
+    table = _plain("confidence", "rows", "said", "were right")
+    for one in scores.bins:
+        if one.said is not None and one.right.value is not None:
+            span = f"{one.low:.1f} to {one.high:.1f}"
+            table.add_row(span, str(one.right.of), f"{one.said:.3f}", f"{one.right.value:.3f}")
+    return table
+
+
+def _table(what: str, rows: Iterable[tuple[str, Scores]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(what, overflow="fold", min_width=10)
+    for head in ("rows", "F1", "95 %", *(_HEADS[name] for name in _COLUMNS[1:])):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, scores in rows:
+        first, *others = (written(column, scores.value(column)) for column in _COLUMNS)
+        table.add_row(Text(name), str(scores.rows), first, _short(scores), *others)
+    return table
+
+
+def _short(scores: Scores) -> str:
+    """The interval of F1 in two decimals."""
+    low, high = scores.intervals.get("f1", (None, None))
+    return NOT_DEFINED if low is None or high is None or scores.f1 is None else f"{low:.2f}–{high:.2f}"
+
+
+def _show_mistake(console: Console, mistake: Mistake) -> None:
+    got = mistake.verdict.label or "no label"
+    line = Text.assemble(("labelled ", "dim"), (mistake.gold, "bold"), (", judged ", "dim"))
+    line.append(got, style=STYLES[mistake.verdict.label])
+    line.append(f"  {mistake.row.source}", style="dim")
+    console.print(line)
+    show_one(console, Judged(Item(mistake.row.obj, mistake.row.source, mistake.id), mistake.trace, mistake.verdict))
+
+
+def _show_notes(console: Console, report: Report, *, errors: bool) -> None:
+    wrong, rows = len(report.mistakes), report.pooled.scores.rows
+    text = f"\n{wrong} of {rows} rows misjudged"
+    if wrong and not errors:
+        text += "; --errors shows them"
+    if len(report.corpora) > 1 or any(len(groups) > 1 for groups in report.groups.values()):
+        text += "\nP: precision, R: recall, FA: false alarms, 3-cls: three-class F1, ECE: calibration error"
+    if report.resamples:
+        text += f"\n95 % intervals from {report.resamples} resamples by prompt; no width: no other case was seen"
+    console.print(Text(text, style="dim"))
