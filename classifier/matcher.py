@@ -5,11 +5,12 @@ Knows phrases and places, not what they mean.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-import ahocorasick
+import ahocorasick_rs
 
 from demur.classifier.fold import plain
 from demur.classifier.grammar import Pattern, Step
@@ -26,6 +27,7 @@ BLOCK = 4096
 #: What ends a gap when a word ends with it; so does a longer word (characters).
 _STOPS = frozenset(".!?:;。！？：；")
 _LONGEST_WORD = 40
+_SURROGATE = re.compile("[\ud800-\udfff]")
 #: Kana and Han stand between these, full-width marks between the others; Hangul, after them, is written with spaces.
 _UNSPACED, _SPACED_AGAIN = "\u2e80", "\uac00"
 _FULL_WIDTH, _HALF_WIDTH = "\uff01", "\uff61"
@@ -131,8 +133,9 @@ class Matcher:
                     unless.setdefault(text, {}).setdefault(number, []).append(entry)
         far = {number for number, rule in enumerate(rules) if rule.where in BEYOND_HEAD}
         patterns = _Sharing()
-        self.automaton = ahocorasick.Automaton()
-        for text in phrases.keys() | unless.keys():
+        self.anchors: list[_Anchor] = []
+        texts = sorted(phrases.keys() | unless.keys())
+        for text in texts:
             anchor = _Anchor(len(text))
             if of_text := phrases.get(text):
                 anchor.phrases = patterns(of_text)
@@ -141,9 +144,16 @@ class Matcher:
             for number, entries in unless.get(text, {}).items():
                 anchor.unless[number] = patterns(entries)
             anchor.far = anchor.everywhere is not None or not far.isdisjoint(anchor.unless)
-            self.automaton.add_word(text, anchor)
-        self.automaton.make_automaton()
-        self.longest = max(map(len, phrases), default=0)
+            self.anchors.append(anchor)
+        self._automaton = ahocorasick_rs.AhoCorasick(texts)
+        self.longest = max(map(len, texts), default=1)
+
+    def find(self, text: str) -> list[tuple[int, int, int]]:
+        """All anchors in `text`: the number of each in `anchors`, and its place, end exclusive; ordered by the end."""
+        try:
+            return self._automaton.find_matches_as_indexes(text, overlapping=True)
+        except UnicodeEncodeError:  # half a pair, as broken JSON has it
+            return self._automaton.find_matches_as_indexes(_SURROGATE.sub("\ufffd", text), overlapping=True)
 
     def scan(self) -> Scan:
         return Scan(self)
@@ -166,10 +176,10 @@ class Scan:
         self._found: list[tuple[int, _Anchor]] = []  # with the place of the last character
         self._unless: list[tuple[int, _Anchor]] | None = None  # those of `_found` that may void a rule
         self._beyond = 0
-        self._iter: Any = None  # the automaton's own iterator; it carries its state from block to block
+        self._tail = ""  # the end of what was scanned, in which an anchor may have begun
 
     def run(self, text: str) -> None:
-        """The next piece; any cut gives the same hits, but starting the automaton costs more than a short text does."""
+        """The next piece; any cut gives the same hits, but a scan looks back by the longest anchor."""
         for at in range(0, len(text), BLOCK):
             self._block(text[at : at + BLOCK])
 
@@ -181,11 +191,12 @@ class Scan:
         if not block:
             return
         self._unless = None
-        if self._iter is None:
-            self._iter = self._matcher.automaton.iter(block)
-        else:
-            self._iter.set(block, False)
-        found = list(self._iter)
+        matcher, tail = self._matcher, self._tail
+        before, piece = len(tail), tail + block
+        place = self.length - len(piece)
+        self._tail = piece[1 - matcher.longest :] if matcher.longest > 1 else ""
+        anchors = matcher.anchors
+        found = [(place + end - 1, anchors[number]) for number, _, end in matcher.find(piece) if end > before]
         if self.length > HEAD:
             near = bisect_left(found, HEAD, key=_last)
             far = [one for one in found[near:] if one[1].far][: KEEP_BEYOND - self._beyond]
