@@ -17,6 +17,7 @@ from demur.classifier import Classifier, Trace, Verdict, normalize
 from demur.classifier.explain import Explanation
 from demur.cli.options import load_settings, settings_flags
 from demur.cli.traces import InputError, Item, line_batches, read_items
+from demur.config import Settings
 
 FLAGGED = 2
 
@@ -86,7 +87,7 @@ class Judge:
     "--explain", is_flag=True, help="Also show what decided, and every rule that matched: fired or suppressed, and why."
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something is flagged.")
-@settings_flags(["min_confidence", "lexicons"])
+@settings_flags(["min_confidence", "languages", "lexicons"])
 def command(
     files: tuple[str, ...],
     jsonl: bool,
@@ -130,7 +131,7 @@ def command(
     if not files and sys.stdin.isatty():
         raise click.UsageError("give a FILE, or pipe something in")
     settings = load_settings(config, flags).settings
-    classifier = make_classifier(settings.lexicons, settings.min_confidence)
+    classifier = make_classifier(settings)
     judge = Judge(classifier, prompt=prompt, system=system, explain=explain)
     paths = files or ("-",)
     readable = _write_lines(paths, judge) if jsonl else _write_all(paths, judge, as_json)
@@ -141,12 +142,14 @@ def command(
     return FLAGGED if judge.flagged and not exit_zero else 0
 
 
-def make_classifier(lexicons: Sequence[Path], min_confidence: float) -> Classifier:
+def make_classifier(settings: Settings) -> Classifier:
     """The classifier of these settings; what is wrong with a lexicon becomes the command's error."""
     from demur.classifier.lexicon import LexiconError
 
     try:
-        return Classifier(lexicons=lexicons, min_confidence=min_confidence)
+        return Classifier(
+            lexicons=settings.lexicons, languages=settings.languages or None, min_confidence=settings.min_confidence
+        )
     except LexiconError as error:
         raise click.ClickException(str(error)) from error
 

@@ -114,7 +114,7 @@ def _place(path: Path) -> None:
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(0), metavar="N", help="Seed of the resamples."
 )
-@settings_flags(["min_confidence", "lexicons"])
+@settings_flags(["min_confidence", "languages", "lexicons"])
 def command(
     corpora: tuple[str, ...],
     as_json: bool,
@@ -161,12 +161,12 @@ def command(
         raise click.UsageError("--json already holds the misjudged rows; leave --errors out")
     _keep_corpora(corpora, (*outputs, *([errors_file] if errors_file else [])))
     columns = Columns(label_column, language_column, model_column, category_column)
-    read = [_read(path, columns, Words(words), limit) for path in _named(corpora)]
+    read = _with_rows([_read(path, columns, Words(words), limit) for path in _named(corpora)])
     with needs_extra("report", "eval"):
         from demur.audit.evaluation import report_on
         from demur.audit.evaluation_page import page
     settings = load_settings(config, flags).settings
-    classifier = make_classifier(settings.lexicons, settings.min_confidence)
+    classifier = make_classifier(settings)
     outcomes, mistakes = _judged(read, Judge(classifier, prompt="", system="", explain=False))
     report = report_on(
         list(zip(read, outcomes, strict=True)),
@@ -210,6 +210,16 @@ def _read(named: tuple[str, str], columns: Columns, words: Words, limit: int | N
     except (CorpusError, InputError) as error:
         raise click.ClickException(str(error)) from error
     return Corpus(name, corpus.rows[:limit], corpus.skipped)
+
+
+def _with_rows(corpora: Sequence[Corpus]) -> list[Corpus]:
+    """Those that have a row to score; the others are named on standard error, and alone they are an error."""
+    empty = [f"{corpus.name}: no row has a label to score" for corpus in corpora if not corpus.rows]
+    if len(empty) == len(corpora):
+        raise click.ClickException("\n".join(empty))
+    for message in empty:
+        click.echo(f"demur eval: {message}, left out", err=True)
+    return [corpus for corpus in corpora if corpus.rows]
 
 
 def _objects(path: str) -> Iterator[tuple[str, object]]:

@@ -125,7 +125,7 @@ def _show_notes(console: Console, report: Report, *, errors: bool) -> None:
     if wrong and not errors:
         text += "; --errors shows them"
     if len(report.corpora) > 1 or any(len(groups) > 1 for groups in report.groups.values()):
-        text += "\nP: precision, R: recall, FA: false alarms, 3-cls: three-class F1, ECE: calibration error"
+        text += "\nP: precision, R: recall, FA: false alarms, 3-cls: three-class F1"
     if report.resamples:
         text += f"\n95 % intervals from {report.resamples} resamples by prompt; no width: no other case was seen"
     console.print(Text(text, style="dim"))

@@ -50,7 +50,7 @@ def _flag(setting: Setting) -> Callable[[Command], Command]:
         *flags,
         setting.name,
         multiple=many,
-        metavar="|".join(setting.words) or setting.unit.upper() or ("FILE" if many else "VALUE"),
+        metavar="|".join(setting.words) or setting.unit.upper() or (setting.name[:-1].upper() if many else "VALUE"),
         help=f"{help_text}{'; may be repeated' if many else ''}.  [default: {_default(setting)}]",
     )
 

@@ -18,6 +18,7 @@ from demur.config.values import (
     FileOrNone,
     Files,
     Host,
+    Languages,
     PathOrNone,
     Port,
     Seconds,
@@ -59,6 +60,9 @@ class Settings(BaseModel):
         default=None, description="file, or pipe with a reader, to which each verdict is appended as a line of JSON"
     )
     min_confidence: Share = Field(default=0.5, description="a verdict less sure than this stays an answer")
+    languages: Languages = Field(
+        default=(), description="the languages whose rules are used; none named: all that come with demur"
+    )
     lexicons: Files = Field(default=(), description="own lexicon files, used beside the ones that come with demur")
     tag_limit: Count = Field(
         default=100, description="distinct x-refusal-tag values kept as labels; the rest count as other"

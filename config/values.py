@@ -34,6 +34,9 @@ BYTES = {
 MOST_SECONDS = 10**9
 MOST_BYTES = 2**50
 MOST_COUNT = 10**9
+#: The languages that come with rules.
+LANGUAGES = ("en", "zh", "ja", "ko", "es", "fr", "de", "pt", "it", "ru", "ar", "hi", "tr", "nl", "pl", "vi", "id")
+ALL_WORDS = frozenset({"all", "none"})
 #: How a setting that has an off position is switched off (TOML has no null).
 OFF_WORDS = frozenset({"off", "none", "false"})
 
@@ -184,6 +187,27 @@ def _all_existing(value: tuple[Path, ...]) -> tuple[Path, ...]:
     return value
 
 
+def _codes(value: Any) -> Any:
+    if isinstance(value, str):
+        value = [part for part in re.split(r"[\s,;:]+", value) if part]
+    codes = (
+        [code.lower() if isinstance(code, str) else code for code in value]
+        if isinstance(value, (list, tuple))
+        else value
+    )
+    return [] if codes in ([word] for word in ALL_WORDS) else codes
+
+
+def _known_codes(value: tuple[str, ...]) -> tuple[str, ...]:
+    for code in value:
+        if code not in LANGUAGES:
+            known = ", ".join(LANGUAGES)
+            raise PydanticCustomError(
+                "no_language", "there are no rules for {code}; there are: {known}", {"code": repr(code), "known": known}
+            )
+    return tuple(dict.fromkeys(value))
+
+
 _TIME = 'in seconds or such as "500ms", "10s", "2m", "1h"'
 _SIZE = 'a size above 0, in bytes or such as "64MiB", "2 MB"'
 _OFF = BeforeValidator(_off_to_none)
@@ -218,5 +242,11 @@ Files = Annotated[
     AfterValidator(_all_existing),
     BeforeValidator(_paths),
     Accepts(f"a list of files (in one text: separated by {os.pathsep!r})"),
+]
+Languages = Annotated[
+    tuple[str, ...],
+    AfterValidator(_known_codes),
+    BeforeValidator(_codes),
+    Accepts(f"a list of language codes (in one text: separated by ','): {', '.join(LANGUAGES)}"),
 ]
 Word = BeforeValidator(_word)

@@ -69,7 +69,9 @@ def create_app(
     """The whole proxy as one ASGI application. Raises LexiconError, or OSError / ssl.SSLError for a bad `ca_file`."""
     store = store or VerdictStore(ttl=settings.verdict_ttl, keep=settings.verdict_keep)
     transport = transport or AiohttpTransport(idle_timeout=settings.idle_timeout, ca_file=settings.ca_file)
-    classifier = classifier or Classifier(lexicons=settings.lexicons, min_confidence=settings.min_confidence)
+    classifier = classifier or Classifier(
+        lexicons=settings.lexicons, languages=settings.languages or None, min_confidence=settings.min_confidence
+    )
     observers = Observers(sinks, store=store, tracer=telemetry)
     relay = Relay(settings, transport=transport, classifier=classifier, observers=observers)
     return App(relay, _own_endpoints(relay, store), transport)

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from demur.config import Settings, describe
+from demur.classifier.lexicon import LANGUAGES
+from demur.config import Settings, describe, values
 
 
 def test_the_defaults_are_those_of_the_design() -> None:
@@ -19,6 +20,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "verdict_keep": 10_000,
         "verdict_log": None,
         "min_confidence": 0.5,
+        "languages": (),
         "lexicons": (),
         "tag_limit": 100,
         "connect_timeout": 10,
@@ -83,3 +85,19 @@ def test_secrets_are_masked_and_nothing_else() -> None:
     assert "pass" not in repr(settings)
     assert Settings().masked()["admin_token"] is None
     assert Settings().masked()["upstream"] == "https://api.openai.com/v1"
+
+
+def test_the_languages_are_those_that_have_rules() -> None:
+    assert values.LANGUAGES == LANGUAGES
+
+
+@pytest.mark.parametrize(
+    ("given", "read"), [("en,de", ("en", "de")), ("DE en de", ("de", "en")), (["pt"], ("pt",)), ("all", ()), ("", ())]
+)
+def test_languages_are_named_by_their_codes(given: object, read: tuple[str, ...]) -> None:
+    assert Settings.model_validate({"languages": given}).languages == read
+
+
+def test_a_language_without_rules_is_refused_by_name() -> None:
+    with pytest.raises(ValidationError, match="there are no rules for 'sv'; there are: en, zh"):
+        Settings.model_validate({"languages": "en,sv"})
