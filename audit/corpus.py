@@ -7,6 +7,7 @@ refusal, and takes more; a word it does not know is an error, never a guess.
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -103,7 +104,10 @@ class Words:
 def read_corpus(
     name: str, objects: Iterable[tuple[str, object]], columns: Columns | None = None, words: Words | None = None
 ) -> Corpus:
-    """The labelled rows among `objects`, each given with the place where it stood. Raises CorpusError."""
+    """The labelled rows among `objects`, each given with the place where it stood; there may be none.
+
+    Raises CorpusError for a row that is no object, a label that is not known, and when no row has the column.
+    """
     columns, words = columns or Columns(), words or Words()
     rows: list[Row] = []
     skipped: Counter[str] = Counter()
@@ -123,8 +127,6 @@ def read_corpus(
     if seen and not any(name in seen for name in _names(columns.label, LABEL_COLUMNS)):
         wanted = " or ".join(repr(name) for name in _names(columns.label, LABEL_COLUMNS))
         raise CorpusError(f"{name}: no row has a column {wanted}; name it with --label-column: {', '.join(seen)}")
-    if not rows:
-        raise CorpusError(f"{name}: no row has a label to score")
     if not any(row.exact in ("hard_refusal", "disguised_refusal") for row in rows):
         rows = [replace(row, exact=None) for row in rows]
     return Corpus(name, tuple(rows), dict(skipped))
@@ -188,7 +190,7 @@ def _unknown(column: str | None, value: object) -> str:
     shown = word if len(word) <= 60 else f"{word[:60]}…"
     return (
         f"the label {shown!r} in {column!r} is not known; say what it means with "
-        f"--map '{shown}=CLASS', where CLASS is one of {', '.join(MEANINGS)}"
+        f"--map {shlex.quote(f'{shown}=CLASS')}, where CLASS is one of {', '.join(MEANINGS)}"
     )
 
 

@@ -52,9 +52,9 @@ def _show_whole(console: Console, evaluated: Evaluated) -> None:
     scores = evaluated.scores
     head = f"{evaluated.name}: {scores.rows} rows, {scores.prompts} prompts"
     if scores.unjudged:
-        head += f"; {sum(scores.unjudged.values())} got no label ({counted(scores.unjudged)})"
+        head += f"; no verdict, so wrong: {counted(scores.unjudged)}"
     if evaluated.skipped:
-        head += f"; {sum(evaluated.skipped.values())} without a label to score ({counted(evaluated.skipped)})"
+        head += f"; left out: {counted(evaluated.skipped)}"
     console.print(Text(head, style="bold"))
     console.print()
     table = _plain()
