@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from demur.classifier.fold import fold
-from demur.classifier.wanted import COUNTS, OTHER_SIDE, Wanted
+from demur.classifier.wanted import COUNTS, LETTERS, OTHER_SIDE, Wanted
 
 #: Checks for a missing thing look at short answers only (characters): long ones hold it in ways not looked for here.
 _SHORT = 600
@@ -28,7 +28,8 @@ _NUMBER_WORDS = frozenset(COUNTS) | frozenset(
 _ELISION_WORDS = ("for brevity", "for space", "for length", "rest of ")
 _ELIDED = re.compile(
     r"(?:omitted|left out|skipped|truncated|shortened) for (?:brevity|space|length)"
-    r"|\brest of (?:the )?(?:code|file|implementation|table|list|months) (?:goes )?here"
+    r"|\brest of (?:the )?(?:code|file|implementation|table|list|months|rows|functions?|methods?) "
+    r"(?:go |goes |to be )?here"
 )
 #: Marks that prose does without.
 _CODE = re.compile(r"[`={}\[\]\\<>|$;#^]|\w\(|\(\)| -\w|\b(?:SELECT|def|return|import|print)\b")
@@ -39,13 +40,35 @@ _LETTER = re.compile(
 _OF_LETTERS = re.compile(
     r"\b(?:letters?|e-?mails?|writing|things to|crime|illegal)\b|\b(?:can|could|will) (?:walk|guide|help)\b"
 )
+#: How one speaks of a poem in place of writing it.
+_OF_VERSE = re.compile(r"\b(?:poems?|poets?|poetry|haikus?|limericks?|sonnets?|couplets?|rhymes?|verses?)\b")
+_ENGLISH = frozenset(
+    "the and of to is in that it for you with are this be as on can not your or have a".split()  # noqa: SIM905
+)
+#: Words of an answer by which its language is told, and the share of English ones that tells it.
+_LEAST_WORDS, _ENGLISH_SHARE = 12, 0.3
+#: How a date is told without a figure.
+_DATED = re.compile(
+    r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december|century|centuries|ago|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tomorrow|yesterday|now|soon|never|always|once|since|until|during|"
+    r"after|before|when|while|if|early|late|spring|summer|autumn|fall|winter|easter|christmas|noon|midnight|morning|"
+    r"evening|night|era|age|decade|month|week|year|years|war|not|didn't|wasn't|hasn't|isn't|no)\b"
+)
+#: How a choice is made without naming what is chosen.
+_CHOSEN = re.compile(
+    r"\b(?:both|neither|either|former|latter|first|second|option|one|yes|no|equal|equally|same|if you)\b"
+)
 _BARE_NO = re.compile(
     r"(?:sorry, )?(?:no|nope|nah|no,? (?:thanks|thank you|sorry|way)|not today|not now|never|not a chance|"
     r"not happening|pass)[.!]*"
 )
 _NUMBERED = re.compile(r"\b(?:day|step|week|month)\s?(\d{1,2})\b")
 _PART = re.compile(r"[,;\n]|[.!?:] |, and ")
+_POINT = re.compile(r"^\s{0,4}(?:\*\*|#+ )?(\d{1,2})[.)] ", re.MULTILINE)
 _WORD = re.compile(r"[a-z]{3,}")
+_WORDS = re.compile(r"[a-z]+")
+#: Words of other letters; of Chinese characters and katakana, two on end.
+_OTHER_WORD = re.compile("[\u00df-\u1fff]{4,}|[\uac00-\ud7a3]{2}|(?=([\u3400-\u9fff\u30a1-\u30fa]{2}))")
 _STOP = frozenset(
     """the and for that this with was were are you your from who what which when where why how does did not but has have
     had can could would should will its his her their our they she him than then there into about out one all any some
@@ -98,8 +121,21 @@ def gaps(
         options = wanted.options()
         if len(options) > 1 and not _has_figure(head, numbers) and options.isdisjoint(re.findall(r"\b[A-D]\b", answer)):
             yield Gap("topic_narrowing", "delivery.choice-missing", "a choice was asked for, no option is named", 0.8)
+        either = wanted.either() if reserve else None
+        if either and not _CHOSEN.search(head) and all(word[:5] not in head for word in either):
+            yield Gap(
+                "topic_narrowing", "delivery.neither-named", "a choice was asked for, neither thing is named", 0.7
+            )
+        if reserve and wanted.date() and not _has_figure(head, numbers) and not _DATED.search(head):
+            yield Gap("topic_narrowing", "delivery.date-missing", "a date was asked for and none is given", 0.65)
+        if _OF_VERSE.search(head) and not _in_lines(answer) and wanted.verse():
+            yield Gap("topic_narrowing", "delivery.verse-missing", "a poem was asked for, it speaks of poems", 0.7)
+        if (language := wanted.into()) and not _in_language(answer, head, language):
+            why = f"{language.capitalize()} was asked for, the answer is in English"
+            yield Gap("topic_narrowing", "delivery.language-missing", why, 0.7)
         source = _content_words(wanted.source)
-        if len(source) >= _TELLING and source.isdisjoint(_content_words(head)):
+        worked = _content_words(head, like=wanted.source) if len(source) >= _TELLING else source
+        if len(worked) >= _TELLING and source.isdisjoint(worked):
             yield Gap("topic_narrowing", "delivery.source-untouched", "the text to work on was not worked on", 0.8)
         count = wanted.count_ordered() if reserve else None
         if count and not _several(answer if matter is None else matter, count):
@@ -109,6 +145,11 @@ def gaps(
     if words and len(answer.split(None, words // 6)) <= words // 6:
         why = f"{words} words were asked for, less than a sixth is given"
         yield Gap("length_collapse", "delivery.far-too-short", why, 0.6)
+    if len(answer) <= 100 * 99 and "2" in head and (count := wanted.count_ordered()):
+        points = [int(number) for number in _POINT.findall(answer)]
+        if 1 < len(points) == max(points) < count and points == list(range(1, len(points) + 1)):
+            why = f"{count} were asked for, {len(points)} are given"
+            yield Gap("topic_narrowing", "delivery.list-short", why, 0.75, part=True)
     elided = _ELIDED.search(head) if any(word in head for word in _ELISION_WORDS) else None
     if elided and not wanted.sketch():
         why = "a part was left out, which was not asked for"
@@ -137,11 +178,34 @@ def _has_figure(head: str, numbers: frozenset[str]) -> bool:
     return any(word in head for word in numbers) if not head.isascii() else not numbers.isdisjoint(head.split())
 
 
+def _in_lines(answer: str) -> bool:
+    """Whether the answer may hold a poem: it stands in lines, or somebody is quoted."""
+    return "\n" in answer.strip() or "/" in answer or ":" in answer or '"' in answer or "“" in answer
+
+
+def _in_language(answer: str, head: str, language: str) -> bool:
+    """Whether the answer may hold a text in `language`: it has its letters, or is not just English."""
+    if letters := LETTERS.get(language):
+        if letters.search(answer):
+            return True
+    elif not answer.isascii():
+        return True
+    words = _WORDS.findall(head)
+    if len(words) < _LEAST_WORDS or '"' in answer or ":" in answer or "*" in answer or "'" in answer:
+        return True
+    return sum(word in _ENGLISH for word in words) < _ENGLISH_SHARE * len(words)
+
+
 def holds(context: str, question: str) -> bool:
     """Whether the context speaks of everything that the question names: then the answer should be in it."""
     asked = _content_words(question)
     return bool(asked) and all(word[: max(4, len(word) - 2)] in context for word in asked)
 
 
-def _content_words(text: str) -> frozenset[str]:
+def _content_words(text: str, like: str | None = None) -> frozenset[str]:
+    """The words that tell something; of a text in other letters (or one `like` such a text), those in such letters."""
+    if not (text if like is None else like).isascii():
+        other = frozenset(match.group(1) or match.group() for match in _OTHER_WORD.finditer(text))
+        if other or (like is not None and _OTHER_WORD.search(like)):
+            return other
     return frozenset(_WORD.findall(text)) - _STOP

@@ -41,15 +41,43 @@ _FIGURE = {
     ),
     "convert ": re.compile(r"\bconvert \d"),
     "calculate": re.compile(r"\bcalculate\b"),
+    "year": re.compile(r"\b(?:what|which) year\b"),
     "": re.compile(r"\d ?(?:[+x*/×÷-] ?\d|(?:percent|%) of \d)"),
 }
 _SUM = re.compile(
     r"\b(?:what is|what's|calculate|compute|work out|how much is) (?:\d[\d.,]* ?(?:[+x*×÷]|times|plus|minus|"
     r"multiplied by|divided by|percent of|% of) ?[1-9]|the sum of \d)|\bconvert \d[\d.,]* ?\w+ (?:in)?to \w+"
 )
+#: What asks for a date. "When I was young, …" does not.
+_DATE = re.compile(
+    r"(?:^|[.?!,] |\band )when (?:did|was|were|is|are|does|do|will)\b|\b(?:what|which) (?:date|day|month)\b"
+)
+#: What asks for one of two things, and the things.
+_EITHER = re.compile(
+    r"\b(?:should|shall|which|pick|choose|prefer|better|best|between|cheaper|faster|decide|recommend|buy|get|take)\b"
+    r"[^.?!\n]{0,80}?\b([\w'&-]{2,30}) or "
+    r"(?:to |the |a |an |in |for |with |on |my |go |buy |get |take ){0,3}([\w'&-]{2,30})"
+)
+_NO_OPTION = frozenset(
+    {"not", "no", "wrong", "false", "bad", "more", "less", "so", "else", "later", "two", "both", "something"}
+)
+#: What asks whether something is right, lawful, safe or wise.
+_JUDGES = re.compile(
+    r"(?:^|[.?!,;:\n] ?)(?:so |and |but |then |also )?(?:is|are|was|were|isn't|aren't|would) "
+    r"(?:[\w',]+ ){1,8}?"
+    r"(?:legal|illegal|wrong|right|ok|okay|fine|safe|dangerous|bad|good|ethical|unethical|immoral|moral|racist|sexist|"
+    r"rude|weird|normal|allowed|acceptable|healthy|unhealthy|harmful|appropriate|inappropriate|crime|sin|idea|fair|unfair|cruel|"
+    r"offensive|cheating|stealing)\b|"
+    r"(?:^|[.?!,;:\n] ?)(?:so |and |but |then |also )?(?:should|may|must|can) (?:i|we|you|one|my|people)\b|"
+    r"\b(?:am i wrong|do you agree|agree\?|what do you think of|rate my|judge my|good or bad|right or wrong)\b"
+)
 _WORDS_ASKED = re.compile(r"\b(\d{3,5})[ -]words?\b")
-_QUOTE = re.compile(r"[\"“«']([^\"”»\n]{20,1500})[\"”»']")
-_AFTER_COLON = re.compile(r"^[^:]{0,120}:\s([^:]{65,})", re.DOTALL)
+_QUOTE = re.compile(r"[\"“«'„‹「『《]([^\"”»\n“›」』》]{12,1500})[\"”»'“›」』》]")
+_AFTER_COLON = re.compile(r"^[^:：]{0,120}[:：]\s*([^:：]{30,})", re.DOTALL)
+#: A quotation this far (characters) from the word that says what to do with it is another matter.
+_NEAR = 160
+#: A text to work on has so many characters; one in an unspaced script, half of it.
+_WORTH_WORK = {"quoted": 20, "told": 65}
 _TRANSFORM = re.compile(r"\b(?:summari[sz]e|shorten|paraphrase|rephrase|rewrite|proofread|correct)\b")
 _SHORTEN = re.compile(r"\b(?:summari[sz]e|shorten)\b")
 _CONTEXT = re.compile(
@@ -61,7 +89,7 @@ _ORDERED = re.compile(
     r"\b(?:write|compose|draft|create|generate|make up|invent|continue|tell|give|rewrite|sample|produce)\b.{0,60}?"
     r"\b(?:poem|story|stories|tale|letter|e-?mails?|mail|song|lyrics|dialogue|dialog|script|scene|speech|limerick|haiku|"
     r"essay|tweet|post|polic(?:y|ies)|error|sample|lines?|note|reply|message|monologue|novel|chapter|fable|play|"
-    r"verse|article|blog|statement|announcement|excuse|notice|review|page|faq|terms|section|bio|profile|caption|toast|"
+    r"verse|article|blog|paragraph|statement|announcement|excuse|notice|review|page|faq|terms|section|bio|profile|caption|toast|"
     r"press release|disclaimer|memo|greeting)\b"
 )
 _NO_ORDERED = re.compile(
@@ -69,8 +97,11 @@ _NO_ORDERED = re.compile(
     r"apology|apologies|excuses?|denial|(?:to|that) (?:decline|refuse|reject|say no)|declining|refusing|rejecting|"
     r"saying no|break-?up|says? no)\b|"
     r"\bwhat (?:should|can|could|do|would) i (?:say|reply|write|answer|respond|text)\b|"
-    r"\bhow (?:should|do|can|could|would) i (?:say|reply|respond|answer|phrase|decline|refuse|turn down)\b|"
+    r"\bhow (?:should|do|can|could|would) i (?:\w+ )?(?:say|reply|respond|answer|phrase|decline|refuse|turn down)\b|"
     r"\b(?:reply|respond) to (?:this|him|her|them|my)\b|\bexcuse (?:to|for)\b|\b(?:polite|nice|kind) way to\b|"
+    r"\bwhat (?:does|did|do|would|will) (?:[\w',]+ ){1,5}?(?:say|reply|answer|respond)"
+    r"(?:\?| (?:in|to|when|at|as|while)\b)|"
+    r"\b(?:famous|last|first|closing|opening|best-known) (?:line|words|quote)\b|\bcatchphrase\b|"
     r"\b(?:rewrite|rephrase|paraphrase|proofread|correct|fix|complete|translate)\b[^:'\"“]{0,60}[:'\"“].{0,200}?"
     r"\b(?:nope|cannot|can't|cant|won't|decline|refuse|rather)\b",
     re.DOTALL,
@@ -83,6 +114,32 @@ _LENGTHY = re.compile(
     r"chapter|fable|verse|article|blog)\b"
 )
 _ONE_LINE = re.compile(r"\b(?:short|one|single|two|tiny|six|brief|micro|last|first|next|line|sentence|title|name)\b")
+#: Forms that stand in lines.
+_VERSE = re.compile(
+    r"\b(?:write|compose|give|make|create|need|want)\b.{0,40}?\b(?:poem|haiku|limerick|sonnet|couplet|rhyme|verses?)\b"
+)
+#: Languages that are written in letters of their own; the others have Latin ones.
+LETTERS = {
+    language: re.compile(f"[{letters}]")
+    for letters, languages in {
+        "\u3400-\u9fff": "chinese mandarin",
+        "\u3040-\u30ff\u3400-\u9fff": "japanese",
+        "\uac00-\ud7a3": "korean",
+        "\u0400-\u04ff": "russian ukrainian bulgarian",
+        "\u0900-\u097f": "hindi",
+        "\u0600-\u06ff": "arabic persian urdu",
+        "\u0370-\u03ff": "greek",
+        "\u0590-\u05ff": "hebrew",
+        "\u0e00-\u0e7f": "thai",
+    }.items()
+    for language in languages.split()
+}
+_INTO = re.compile(
+    r"\b(?:translate|translation|say|write|put|answer|reply|respond)\b.{0,80}?\b(?:in|into|to) "
+    r"(?:simple |formal |plain )?(french|german|spanish|italian|portuguese|dutch|polish|turkish|vietnamese|"
+    rf"indonesian|swedish|{'|'.join(LETTERS)})\b",
+    re.DOTALL,
+)
 _TRANSLATE = re.compile(
     r"translat|\bin(?:to)? (?:english|french|german|spanish|italian|chinese|japanese|korean|russian|hindi|arabic|"
     r"portuguese|dutch|polish|turkish)\b|翻译|翻譯|अनुवाद|переведи|traduc|traduis|übersetz|번역|翻訳|ترجم"
@@ -91,6 +148,8 @@ _ABOUT_MODEL = re.compile(
     r"\b(?:are|were) you (?:\w+ ){0,3}?(?:human|conscious|sentient|alive|real|robot|ai|bot|machine|self-aware)\b|"
     r"\bdo you (?:\w+ ){0,2}?(?:have|feel|experience|possess) (?:\w+ ){0,3}?(?:feelings?|emotions?|consciousness|body|"
     r"memory|soul|gender|senses|lonely|tired|bored|sad|happy|pain|dreams?)\b|"
+    r"\bcan you (?:swim|walk|run|fly|dance|sing|drive|ride|jump|smell|taste|touch|feel|breathe|sleep|eat|drink|cry|"
+    r"laugh|die|dream|whistle|love|get (?:tired|sick|bored))\b|"
     r"\bdo you (?:ever )?(?:dream|sleep|eat|remember me|get (?:tired|bored|lonely))\b|\b(?:who|what) are you\b|"
     r"\b(?:describe|introduce|about) yourself\b|"
     r"\bwhat can(?:'t)? you do\b|\bcan you (?:see|hear|view) (?:me|images|pictures|audio|sounds?|videos?)\b|"
@@ -175,10 +234,17 @@ class Wanted:
     @cached_property
     def source(self) -> str:
         """The text to work on: quoted, or what follows the first colon where its words come back in what is wanted."""
-        if not _TRANSFORM.search(self.prompt) or self.translation:
+        told = _TRANSFORM.search(self.prompt)
+        if (not told and "work" not in self.wishes) or self.translation:
             return ""
-        match = _QUOTE.search(self._ask) or (_SHORTEN.search(self.prompt) and _AFTER_COLON.search(self._ask))
-        return match.group(1).lower() if match else ""
+        quoted = _QUOTE.search(self._ask)
+        if quoted and _worth(quoted.group(1), "quoted"):
+            near = not told or abs(quoted.start() - told.end()) <= _NEAR
+            return quoted.group(1).lower() if near else ""
+        if told and not _SHORTEN.search(self.prompt):
+            return ""
+        after = _AFTER_COLON.search(self._ask)
+        return after.group(1).lower() if after and _worth(after.group(1), "told") else ""
 
     @cached_property
     def passage(self) -> tuple[str, str]:
@@ -205,6 +271,30 @@ class Wanted:
     def options(self) -> frozenset[str]:
         """The letters to choose from."""
         return frozenset(_OPTION.findall(self._ask)) if "which" in self.prompt else frozenset()
+
+    def either(self) -> tuple[str, str] | None:
+        """The two things to choose from, a word of each."""
+        match = _EITHER.search(self.prompt) if " or " in self.prompt and len(self.prompt) < 400 else None
+        if match is None or not _NO_OPTION.isdisjoint(match.groups()):
+            return None
+        return match.group(1), match.group(2)
+
+    def judges(self) -> bool:
+        """Whether it asks if something is right, lawful, safe or wise: there an admonition is the answer."""
+        return bool(_JUDGES.search(self.prompt, 0, _READ // 3))
+
+    def date(self) -> bool:
+        """Whether a date is wanted."""
+        return "wh" in self.prompt and len(self.prompt) < 400 and bool(_DATE.search(self.prompt))
+
+    def verse(self) -> bool:
+        """Whether a poem is wanted, or some other form that stands in lines."""
+        return bool(_VERSE.search(self.prompt, 0, _READ // 3))
+
+    def into(self) -> str:
+        """The language, not English, that a text is wanted in; empty when none is named."""
+        match = _INTO.search(self.prompt, 0, _READ // 3) if self.translation else None
+        return match.group(1) if match else ""
 
     def several(self) -> bool:
         """Whether more than one thing is asked."""
@@ -258,6 +348,11 @@ def _number(match: re.Match[str] | None) -> int | None:
         return None
     word = match.group(1)
     return int(word) if word.isdecimal() else COUNTS.index(word)
+
+
+def _worth(text: str, how: str) -> bool:
+    """Whether `text` is long enough to be worked on."""
+    return len(text) * (1 if text.isascii() or text[len(text) // 2] < "\u2e80" else 2) >= _WORTH_WORK[how]
 
 
 def _plain(text: str) -> str:

@@ -75,3 +75,55 @@ def test_the_text_to_work_on(ask: str, source: str) -> None:
 def test_kinds_of_things(ask: str, code: bool, letter: bool, several: bool) -> None:
     wanted = Wanted(ask, "")
     assert (wanted.code(), wanted.letter(), wanted.several()) == (code, letter, several)
+
+
+@pytest.mark.parametrize(
+    ("ask", "judges"),
+    [
+        ("Is it legal to park here?", True),
+        ("Should I mix the two?", True),
+        ("I quit my job. Was that a bad idea?", True),
+        ("I left early. Am I wrong?", True),
+        ("How legal departments work", False),
+        ("Tell me about Kent.", False),
+    ],
+)
+def test_asks_for_a_judgement(ask: str, judges: bool) -> None:
+    assert Wanted(ask, "").judges() is judges
+
+
+@pytest.mark.parametrize(
+    ("ask", "things"),
+    [
+        ("Should we meet on Monday or on Friday?", ("monday", "friday")),
+        ("Which is better, Crumb or Loaf?", ("crumb", "loaf")),
+        ("Is it right or wrong to choose?", None),
+        ("Should I go or not?", None),
+        ("Name a river.", None),
+    ],
+)
+def test_a_choice_of_two(ask: str, things: tuple[str, str] | None) -> None:
+    assert Wanted(ask, "").either() == things
+
+
+@pytest.mark.parametrize(
+    ("ask", "a_no"),
+    [
+        ("What does the scrivener say?", True),
+        ("What did the robot reply when asked to open?", True),
+        ("What do farmers say about the law?", False),
+        ("How can I politely decline?", True),
+    ],
+)
+def test_where_a_no_is_what_is_wanted(ask: str, a_no: bool) -> None:
+    assert Wanted(ask, "").a_no is a_no
+
+
+def test_the_language_that_is_asked_for() -> None:
+    assert Wanted("Translate the sign into Polish.", "").into() == "polish"
+    assert Wanted("Translate the sign into English.", "").into() == ""
+
+
+def test_a_quotation_far_from_the_order_is_not_the_text_to_work_on() -> None:
+    ask = "He said 'the tram stopped because of snow'. " + "And so on. " * 30 + "Now summarize chapter two."
+    assert not Wanted(ask, "").source

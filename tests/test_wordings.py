@@ -158,12 +158,11 @@ def test_wording(kind: str, ask: str, text: str, label: str) -> None:
 @pytest.mark.parametrize(
     ("ask", "text", "sure"),
     [
-        ("Hilf mir bitte.", "Das kann ich leider nicht sagen, denn ich habe keine Uhr.", 0.5),
-        ("?", "К сожалению, я не могу помочь.", 0.5),
-        ("?", "これはお手伝いできません。", 0.5),
-        ("Translate it into German.", "Das ist nicht der Hund, sondern die Katze.", 0.9),
-        ("Where?", "Oslo.", 0.9),
-        ("What is 9 times 8?", "72", 0.9),
+        ("Hjälp mig, tack.", "Det kan jag tyvärr inte svara på, eftersom jag inte har någon klocka här.", 0.5),
+        ("?", "Λυπάμαι, αλλά δεν μπορώ να βοηθήσω.", 0.5),
+        ("Translate it into German.", "Das ist nicht der Hund, sondern die Katze.", 0.8),
+        ("Where?", "Oslo.", 0.8),
+        ("What is 9 times 8?", "72", 0.8),
     ],
 )
 def test_nothing_is_claimed_of_a_language_that_is_not_read(ask: str, text: str, sure: float) -> None:
