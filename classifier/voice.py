@@ -12,21 +12,50 @@ from typing import Literal, overload
 
 _LABELS = ("assistant", "ai", "bot", "chatbot", "model", "response", "answer", "output", "reply")
 _OPENERS = ("<s>", "[/inst]", "<|assistant|>", "<|im_start|>assistant", "\ufeff")
+_THINKING = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<reasoning>", "</reasoning>"),
+    ("◁think▷", "◁/think▷"),
+)
 #: What must follow before it is certain that no mark or label begins here ("<|im_start|>assistant", and then some).
 _LONGEST_MARK = 64
 #: A full stop after fewer characters ends a list number ("12.") or an initial, not a sentence.
 _LIST_NUMBER = 5
 _COMMENT = ("#", "//", "/*", "*", "--", "<!--", "%", ";", "'''", '"""')
-_CLOSING = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’", "„": "“", "{": "}", "(": ")"}
+_CLOSING = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’", "„": "“", "‹": "›", "「": "」", "『": "』", "《": "》"}
 #: How far back an opening quotation mark is looked for; longer quotations are block quotes or content of their own.
 _LOOK_BACK = 600
-#: What introduces words for somebody else to say.
+#: What introduces words for somebody else to say, in the languages of the lexicons.
 _SAMPLE = re.compile(
     r"\b(?:you|could|can|might|may|just|simply|and) (?:say|reply|respond|write|answer|text|tell \w+)"
-    r"(?: something like| this)?:|\b(?:for example|something like|along the lines of|such as):",
+    r"(?: something like| this)?:|\b(?:for example|something like|along the lines of|such as|for instance):|"
+    r"\b(?:zum beispiel|etwa so|beispielsweise|sagen|antworten|schreiben|por ejemplo|algo así|decir|responder|"
+    r"par exemple|dire|répondre|écrire|par ex\.|ad esempio|per esempio|rispondere|por exemplo|dizer|"
+    r"например|сказать|ответить|bijvoorbeeld|zeggen|antwoorden|na przykład|powiedzieć|odpowiedzieć|napisać|"
+    r"örneğin|mesela|diyebilirsin\w*|ví dụ|có thể nói|trả lời|misalnya|contohnya|katakan|मिसाल के लिए|उदाहरण के लिए|"
+    r"예를 들어|예시) ?:|"
+    r"(?:例如|比如|可以说|可以回复|可以這樣說|例えば|たとえば|예를 들면|مثلا|مثلاً|على سبيل المثال) ?[:：]",
     re.IGNORECASE,
 )
-_MARK = re.compile("[\"“«`'‘]")
+#: Marks of quotations that open or close by their shape; where two languages use one differently, the order tells.
+_PAIRS = {"“": "”", "«": "»", "„": "“", "‹": "›", "「": "」", "『": "』", "《": "》", "»": "«", "›": "‹", "‟": "”"}
+_PAIRED = re.compile("[“”„‟«»‹›「」『』《》]")
+_MARK = re.compile("[\"“”„«»‹›「『《`'‘]")
+#: A line of dialogue; a list has such dashes too, but no questions and cries.
+_DASHED = re.compile(r"^[ \t]*(?:[—―]|–|--)[ \t\u00a0]*(?=[^\s—―–-])", re.MULTILINE)
+_DASHES, _LONG_DASHES = ("—", "―", "–", "--"), ("—", "―")
+#: The name before what somebody says, and who talks to whom in a sample.
+_SPEAKER = re.compile(
+    r"^[ \t]*(?:\*\*|__)?([^\W\d_][\w .'-]{0,23}?)(?:\*\*|__)? ?(?:\([^)\n]{0,40}\) ?)?[:：]", re.MULTILINE
+)
+_TALKERS = frozenset(
+    """user bot human customer agent client assistant chatbot ai caller operator person robot you me student teacher
+    utilisateur usuario usuário nutzer kunde cliente пользователь бот 用户 客服 机器人 ユーザー 고객 상담원
+    """.split()  # noqa: SIM905
+)
+#: Lines of a script of which one speaker comes back.
+_SCRIPT = 3
 #: The end of a sentence or a clause, with up to three closing marks. Fixed widths only: linear on any text.
 _SENTENCE_END = re.compile(
     r"[.!?…;:\n。！？।؟](?:(?<=[\n。！？।؟])|[\"')\]*_”’»]{0,3}(?=\s))"  # one set first: the scan then skips fast
@@ -55,12 +84,22 @@ class Voice:
         if self.whole in ("json", "quotes"):
             return None
         line = text.rfind("\n", 0, start) + 1
-        if text.startswith(">", line) or text.startswith((" >", "  >"), line):
+        first = text[line : line + 4].lstrip(" \t")
+        if first.startswith(">"):
             return "inside a block quote"
+        if first.startswith("|") and text.find("\n|", self.start) >= 0 and text.find("|-", self.start) + 1:
+            return "inside a table"
+        if first.startswith(_DASHES) and _dialogue(text, self.start, line):
+            return "a line of dialogue"
         since = max(line, start - _LOOK_BACK, self.start)
-        if text.find(":", since, start) >= 0 and _SAMPLE.search(text, since, start):
+        if (text.find(":", since, start) >= 0 or text.find("：", since, start) >= 0) and (
+            _SAMPLE.search(text, since, start) or _script(text, self.start, line)
+        ):
             return "what somebody could say"
-        return _quoted(text, since, start)
+        paragraph = max(text.rfind("\n\n", 0, start), start - _LOOK_BACK, self.start)
+        if text.find("-->", paragraph, start) >= 0:
+            return "a subtitle"
+        return _quoted(text, since, start, paragraph)
 
 
 @overload
@@ -73,9 +112,11 @@ def answer_start(text: str, *, final: bool = False) -> int | None:
     None: more text could move it. `final`: nothing more comes; thinking that never ends leaves an empty answer.
     """
     start = _skip(text, 0)
-    if text.startswith("<think>", start):
-        closed = text.find("</think>", start)
-        start = _skip(text, closed + len("</think>")) if closed >= 0 else len(text)
+    for opening, closing in _THINKING:
+        if text.startswith(opening, start):
+            closed = text.find(closing, start)
+            start = _skip(text, closed + len(closing)) if closed >= 0 else len(text)
+            break
     return start if final or len(text) - start >= _LONGEST_MARK else None
 
 
@@ -88,8 +129,8 @@ def find_voice(text: str, start: int) -> Voice:
     if start < end:
         first, last = text[start], text[end - 1]
         if (first == "{" and last == "}") or (first == "[" and last == "]" and '"' in text[start : start + 200]):
-            return Voice(start, end, fences, "json")
-        if _CLOSING.get(first) == last and first not in text[start + 1 : end - 1] and first not in "{(":
+            return Voice(_told(text, start, end), end, fences, "json")
+        if _CLOSING.get(first) == last and first not in text[start + 1 : end - 1]:
             return Voice(start + 1, end - 1, fences, "quotes")
     return Voice(start, max(start, end), fences)
 
@@ -156,19 +197,75 @@ def _remark(text: str, at: int) -> bool:
     return all(not line or line.startswith(_COMMENT) for line in lines)
 
 
-def _quoted(text: str, since: int, start: int) -> str | None:
+def _told(text: str, start: int, end: int) -> int:
+    """Where in a JSON reply its first value begins that says something (three words); else `start`."""
+    at = start
+    for _ in range(24):
+        at = text.find('"', at, min(end, start + 2000))
+        closed = text.find('"', at + 1, end)
+        if at < 0 or closed < 0:
+            break
+        if text[:at].rstrip()[-1:] in (":", "[", ",", "{") and text[at:closed].count(" ") >= 2:
+            return at + 1
+        at = closed + 1
+    return start
+
+
+def _around(start: int, line: int) -> tuple[int, int]:
+    """What is looked at around a line: bounded, since many lines may ask."""
+    return max(start, line - _LOOK_BACK), line + _LOOK_BACK
+
+
+def _dialogue(text: str, start: int, line: int) -> bool:
+    """Whether the line that begins with a dash is one of several that people say."""
+    since, until = _around(start, line)
+    lines = text[line:until].lstrip(" \t")
+    several = len(_DASHED.findall(text, since, until)) > 1
+    if lines.startswith(_LONG_DASHES):
+        return several or any(lines.partition("\n")[0].find(dash, 2) > 0 for dash in _LONG_DASHES)
+    return several and any(text.find(mark, since, until) >= 0 for mark in "?!")
+
+
+def _script(text: str, start: int, line: int) -> bool:
+    """Whether the line has a speaker's name in front, in a text of several such lines."""
+    if not (own := _SPEAKER.match(text, line)):
+        return False
+    names = [name.lower() for name in _SPEAKER.findall(text, *_around(start, line))]
+    if own.group(1).lower() in _TALKERS and len(_TALKERS.intersection(names)) > 1:
+        return True
+    return len(names) >= _SCRIPT and 1 < len(set(names)) < len(names)
+
+
+def _quoted(text: str, since: int, start: int, paragraph: int) -> str | None:
     before = text[since:start]
+    if _PAIRED.search(text, paragraph, start) and _open(_PAIRED.findall(text, paragraph, start)):
+        return "inside a quotation"
+    if paragraph < since and text.count('"', paragraph, since) % 2 and not before.count('"') % 2:
+        closing = text.find('"', start, start + _LOOK_BACK)
+        if closing >= 0 and text.find("\n\n", start, closing) < 0:
+            return "inside a quotation"
     if not _MARK.search(before):
         return None
-    if before.count('"') % 2 or before.rfind("“") > before.rfind("”") or before.rfind("«") > before.rfind("»"):
+    if before.count('"') % 2:
         return "inside a quotation"
     if before.count("`") % 2:
         return "inside inline code"
-    for mark, closing in (("'", "'"), ("‘", "’")):
+    for mark, closes in (("'", "'"), ("‘", "’")):
         opened = len(before) - 1 if before == mark else max(before.rfind(f" {mark}"), before.rfind(f":{mark}"))
-        if opened >= 0 and _closes(text, closing, start) and not _closes_between(before, closing, opened + 2):
+        if opened >= 0 and _closes(text, closes, start) and not _closes_between(before, closes, opened + 2):
             return "inside a quotation"
     return None
+
+
+def _open(marks: list[str]) -> bool:
+    """Whether a quotation is still open after `marks`."""
+    awaited: list[str] = []
+    for mark in marks:
+        if awaited and mark in (awaited[-1], "”" if awaited[-1] == "“" else ""):
+            awaited.pop()
+        elif mark in _PAIRS:
+            awaited.append(_PAIRS[mark])
+    return bool(awaited)
 
 
 def _closes(text: str, mark: str, at: int) -> bool:

@@ -25,6 +25,19 @@ def voice_of(text: str) -> str | None:
         '{"error": "I can\'t go there"}',
         '["I can\'t go there"]',
         "Don't worry 'bout it. I can't go there.",
+        "“Stop!” he said. “Now.” I can't go there.",
+        "«Halt!» »Los!« I can't go there.",
+        "„Halt!“, rief er. I can't go there.",
+        "「止まれ」 I can't go there.",
+        "— I can't go there.",
+        "- Yes.\n- I can't go there.",
+        "– One\n– I can't go there.",
+        "Note: I can't go there.",
+        "Pros: cheap.\nCons: far. I can't go there.",
+        "The “door is shut.\n\nI can't go there.",
+        "A 5\" screw.\nI can't go there.",
+        "「I can't go there.」",
+        '{"id": "7", "text": "I can\'t go there, it is far"}',
     ],
 )
 def test_the_models_own_voice(text: str) -> None:
@@ -38,6 +51,25 @@ def test_the_models_own_voice(text: str) -> None:
         ("He replied: 'I can't go there' and left.", "quotation"),
         ("The guard said “I can't go there.” twice", "quotation"),
         ("Le garde: « I can't go there »", "quotation"),
+        ("Er sagte: „I can't go there“ und ging.", "quotation"),
+        ("Er sagte: »I can't go there« und ging.", "quotation"),
+        ("Elle dit : ‹ I can't go there ›", "quotation"),
+        ("彼は「I can't go there」と言った。", "quotation"),
+        ("他说：《I can't go there》。", "quotation"),
+        ("Il dit : « Elle a crié “Halte !” et I can't go there » puis partit.", "quotation"),
+        ("She wrote: “Dear Sam,\nI can't go there.”", "quotation"),
+        ('She wrote: "Dear Sam,\nI can\'t go there."', "quotation"),
+        ("—¿Vienes?\n—I can't go there.", "dialogue"),
+        ("— I can't go there — dit-elle.", "dialogue"),
+        ("– Kommst du?\n– I can't go there!", "dialogue"),
+        ("User: Come!\nBot: I can't go there.", "could say"),
+        ("ANNA: Come!\nBEN: Why?\nANNA: I can't go there.", "could say"),
+        ("**Anna:** Come!\n**Ben (tired):** Why?\n**Anna:** I can't go there.", "could say"),
+        ("Du kannst so antworten: I can't go there.", "could say"),
+        ("Por ejemplo: I can't go there.", "could say"),
+        ("例如：I can't go there.", "could say"),
+        ("1\n00:00:01,000 --> 00:00:02,500\nI can't go there", "subtitle"),
+        ("| said | meant |\n|---|---|\n| I can't go | no |", "table"),
         ("Use `I can't go` as the key.", "inline code"),
         ("As they wrote:\n> I can't go there\nSo be it.", "block quote"),
         ("Here it is:\n```\nI can't go there\n```\nDone.", "code block"),
@@ -58,6 +90,8 @@ def test_words_of_others(text: str, reason: str) -> None:
         ("<s> AI: No.", "No."),
         ("<think>Should I?\nYes.</think>\n\nNo.", "No."),
         ("<think>for ever", ""),
+        ("<thinking>Hm.</thinking> No.", "No."),
+        ("<reasoning>Hm.</reasoning>No.", "No."),
         ("Note: No.", "Note: No."),
         ("Use <think>x</think> there.", "Use <think>x</think> there."),
         ("ai: ai: No.", "ai: No."),
@@ -89,3 +123,9 @@ def test_words_for_somebody_else_to_say_are_not_the_models(before: str) -> None:
     text = f"{before}I can't come."
     assert find_voice(text, 0).foreign(text, len(before)) == "what somebody could say"
     assert find_voice("My answer: I can't.", 0).foreign("My answer: I can't.", 11) is None
+
+
+def test_a_reply_in_json_begins_with_what_it_says() -> None:
+    text = '{"id": "7", "done": false, "message": "I can\'t go there, it is far."}'
+    assert text[find_voice(text, 0).start :].startswith("I can't go there")
+    assert find_voice('{"a": "b"}', 0).start == 0
