@@ -3,6 +3,9 @@
     recording   recorded traces, found again by what was asked
     completions chat completions and their streams, made from a recorded trace
     replay      the ASGI app: an OpenAI-compatible upstream that answers from a recording
+    corpus      labelled traces: any column of label words becomes three classes
+    evaluate    verdicts against those labels: the figures; `intervals` bounds each by a bootstrap over prompts
+    evaluation  a whole evaluation, of several corpora and their groups; `evaluation_page` shows it (and its .html)
     loopback    runs an ASGI app on a port of this machine, for a test, the demo, or `demur replay`
 
 Uses `demur.classifier` to read traces. Files are read by the command, which knows how to tell what they hold.

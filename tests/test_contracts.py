@@ -56,6 +56,8 @@ def test_the_contracts_hold(tree: Path) -> None:
         ("offline", "classifier/verdict", "from opentelemetry import trace"),
         ("offline", "classifier/verdict", "def f():\n    from rich.text import Text"),
         ("offline", "classifier/trace", "import socket"),
+        ("offline", "classifier/trace", "def f():\n    import numpy"),
+        ("offline", "classifier/trace", "from sklearn.metrics import f1_score"),
         ("sse-alone", "classifier/sse", "from demur.classifier import Verdict"),
         ("sse-alone", "classifier/sse", "from demur.classifier.trace import Ask"),
         ("sse-alone", "classifier/sse", "import msgspec"),

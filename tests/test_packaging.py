@@ -19,14 +19,14 @@ ROOT = Path(__file__).parent.parent
 ROOMS = ("audit", "classifier", "cli", "config", "proxy")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-#: Runs the command of the wheel at `SITE` without what demur[proxy] brings.
+#: Runs the command of the wheel at `SITE` without what demur[proxy] and demur[report] bring.
 BARE = """
 import importlib.metadata, os, sys
 
 class Absent:
     names = {
-        "aiohttp", "google", "httptools", "httpx", "opentelemetry", "prometheus_client", "requests", "starlette",
-        "uvicorn", "uvloop",
+        "aiohttp", "google", "httptools", "httpx", "jinja2", "matplotlib", "numpy", "opentelemetry",
+        "prometheus_client", "requests", "scipy", "sklearn", "starlette", "uvicorn", "uvloop",
     }
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in self.names:
@@ -71,7 +71,7 @@ def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_bare(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The `demur` command of the wheel, in an interpreter that has none of what demur[proxy] brings."""
+    """The `demur` command of the wheel, in an interpreter that has none of what the extras bring."""
     return subprocess.run(
         [sys.executable, "-c", BARE, *arguments],
         env={**os.environ, "PYTHONPATH": str(site), "SITE": str(site)},
@@ -127,4 +127,13 @@ def test_serve_without_the_proxy_packages_says_what_to_install(site: Path) -> No
     done = run_bare(site, "serve", "--port", "0", "--admin-port", "0")
     assert done.returncode == 1
     assert "demur[proxy]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_eval_without_the_report_packages_says_what_to_install(site: Path, tmp_path: Path) -> None:
+    file = tmp_path / "labelled.jsonl"
+    file.write_text('{"prompt": "Bake.", "response": "Gladly.", "label": "answer"}')
+    done = run_bare(site, "eval", str(file))
+    assert done.returncode == 1
+    assert "pip install 'demur[report]'" in done.stderr
     assert "Traceback" not in done.stderr
