@@ -164,7 +164,8 @@ def command(
     read = _with_rows([_read(path, columns, Words(words), limit) for path in _named(corpora)])
     with needs_extra("report", "eval"):
         from demur.audit.evaluation import report_on
-        from demur.audit.evaluation_page import page
+
+        page = _page() if any(path.suffix == ".html" for path in outputs) else None
     settings = load_settings(config, flags).settings
     classifier = make_classifier(settings)
     outcomes, mistakes = _judged(read, Judge(classifier, prompt="", system="", explain=False))
@@ -177,7 +178,7 @@ def command(
         seed=seed,
     )
     for path in outputs:
-        path.write_bytes(page(report).encode(errors="replace") if path.suffix == ".html" else _json(report))
+        path.write_bytes(page(report).encode(errors="replace") if page and path.suffix == ".html" else _json(report))
     if errors_file is not None:
         errors_file.write_bytes(b"".join(encode(mistake.to_dict()) + b"\n" for mistake in report.mistakes))
     if as_json:
@@ -279,6 +280,13 @@ def _progress(total: int) -> Iterator[Callable[[], None]]:
     with Progress(*look, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("judging", total=total)
         yield lambda: progress.advance(task)
+
+
+def _page() -> Callable[[Report], str]:
+    """What makes a page of a report; imported for a page only, since it takes a while."""
+    from demur.audit.evaluation_page import page
+
+    return page
 
 
 def _json(report: Report) -> bytes:
