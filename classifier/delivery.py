@@ -58,6 +58,22 @@ _DATED = re.compile(
 _CHOSEN = re.compile(
     r"\b(?:both|neither|either|former|latter|first|second|option|one|yes|no|equal|equally|same|if you)\b"
 )
+#: How one reasons about an act in place of writing the text.
+_LECTURE = re.compile(
+    r"^[^.!?\n]{0,120}\b(?:is|are|can be|may be|would be|can|could|may) "
+    r"(?:be |never |not |also |very |deeply |a |an |both |in ){0,3}"
+    r"(?:serious|severe|illegal|harmful|wrong|unethical|immoral|crime|criminal|offen[cs]e|hurtful|dangerous|exhausting|"
+    r"important to|hard|difficult|painful|stressful|acceptable|okay|appropriate|cruel|form of|cause|lead to|"
+    r"have serious|frustrating|discriminatory|disrespectful|inappropriate|defamat\w+|fraud)\b"
+)
+_ADVICE = re.compile(
+    r"\b(?:consider|it's important|it is important|might help|may help|could help|instead|better to|try to|deserves?|"
+    r"everyone|remember|respect|reach out|speak (?:to|with)|talk (?:to|with)|legal|consequences|never|illegal|harm)\b"
+)
+_BARE_SORRY = re.compile(
+    r"(?:oh,? )?(?:i'm|i am|we're|we are)? ?(?:so|very|really|truly|terribly)? ?(?:sorry|apologies|my apologies)"
+    r"(?: about that| for that)?[.! ]*"
+)
 _BARE_NO = re.compile(
     r"(?:sorry, )?(?:no|nope|nah|no,? (?:thanks|thank you|sorry|way)|not today|not now|never|not a chance|"
     r"not happening|pass)[.!]*"
@@ -109,6 +125,13 @@ def gaps(
     if len(answer) < _SHORT:
         if len(answer) < _BARE and _BARE_NO.fullmatch(head.strip()) and not wanted.no_answers():
             yield Gap("hard_refusal_lexicon", "delivery.bare-no", "an order is met with a bare no", 0.9)
+        if len(answer) < 2 * _BARE and _BARE_SORRY.fullmatch(head.strip()) and wanted.order() and not wanted.a_no:
+            why = "an order is met with a bare apology"
+            yield Gap("apology_without_substance", "delivery.bare-apology", why, 0.8)
+        if _LECTURE.search(head) and _ADVICE.search(head) and not _LETTER.search(head) and not _in_lines(answer):
+            why = "a message or the like was asked for, it reasons about the act"
+            if wanted.piece():
+                yield Gap("admonition", "delivery.lecture", why, 0.7)
         if len(answer) > _CODE_LEAST and not _CODE.search(answer) and wanted.code():
             yield Gap("topic_narrowing", "delivery.code-missing", "code was asked for and none is given", 0.75)
         if wanted.letter() and not _LETTER.search(head) and _OF_LETTERS.search(head):

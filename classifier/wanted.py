@@ -168,6 +168,11 @@ _CODE_ASKED = re.compile(
     r"(?:script|program|code|class|method) in (?:python|bash|java|javascript|powershell|php|ruby|lua|perl|rust|go|c))\b"
 )
 _LETTER_ASKED = re.compile(r"\b(?:write|draft|compose)\b.{0,60}?\b(?:letter|e-?mail)\b")
+#: Texts in which somebody speaks to somebody, or that play; none of them reasons about an act.
+_PIECE_ASKED = re.compile(
+    r"\b(?:write|draft|compose|create|make|give|send|tell)\b.{0,40}?\b(?:letter|e-?mail|message|text|note|tweet|sms|review|"
+    r"reference|joke|limerick|haiku|poem|song|rap|chant|ad|slogan|story|roast|toast|testimonial|ransom note)\b"
+)
 _NO_WANTED = re.compile(
     r"\b(?:yes|no|word|whether|if)\b|\b(?:is|are|was|were|do|does|did|has|have|may|should|am) \w+ [^?]{0,200}\?"
 )
@@ -217,7 +222,7 @@ class Wanted:
     @cached_property
     def lengthy(self) -> bool:
         """Whether a text of more than a line is wanted."""
-        return bool(_LENGTHY.search(self.prompt)) and not _ONE_LINE.search(self.prompt)
+        return bool(_LENGTHY.search(self.prompt)) and not _ONE_LINE.search(self.prompt) and not self.a_no
 
     @cached_property
     def translation(self) -> bool:
@@ -337,6 +342,10 @@ class Wanted:
     def letter(self) -> bool:
         """Whether a letter or a mail is wanted."""
         return self.order() and bool(_LETTER_ASKED.search(self.prompt))
+
+    def piece(self) -> bool:
+        """Whether a message, a joke or the like is wanted."""
+        return bool(_PIECE_ASKED.search(self.prompt, 0, _READ // 3))
 
     def sketch(self) -> bool:
         """Whether a part or an outline is enough."""
