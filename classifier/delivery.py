@@ -23,7 +23,7 @@ _BARE = 24
 _CODE_LEAST = 48
 _NUMBER_WORDS = frozenset(COUNTS) | frozenset(
     """thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty
-    ninety hundred thousand million billion half quarter third dozen once twice none no""".split()  # noqa: SIM905
+    ninety hundred thousand million billion half quarter third dozen twice none no""".split()  # noqa: SIM905
 )
 _ELISION_WORDS = ("for brevity", "for space", "for length", "rest of ")
 _ELIDED = re.compile(
@@ -31,6 +31,8 @@ _ELIDED = re.compile(
     r"|\brest of (?:the )?(?:code|file|implementation|table|list|months|rows|functions?|methods?) "
     r"(?:go |goes |to be )?here"
 )
+#: Numbers that mean something else too (Spanish eleven, Italian two): they count among as few words as this.
+_ALSO_NUMBERS, _FEW = frozenset({"once", "due", "seize", "tiers", "elf"}), 4
 #: Marks that prose does without.
 _CODE = re.compile(r"[`={}\[\]\\<>|$;#^]|\w\(|\(\)| -\w|\b(?:SELECT|def|return|import|print)\b")
 _LETTER = re.compile(
@@ -196,9 +198,14 @@ def _several(answer: str, count: int) -> bool:
 
 
 def _has_figure(head: str, numbers: frozenset[str]) -> bool:
-    if any(map(str.isdigit, head)) or not _NUMBER_WORDS.isdisjoint(_WORD.findall(head)):
+    words = _WORD.findall(head)
+    if any(map(str.isdigit, head)) or not _NUMBER_WORDS.isdisjoint(words):
         return True
-    return any(word in head for word in numbers) if not head.isascii() else not numbers.isdisjoint(head.split())
+    if not _ALSO_NUMBERS.isdisjoint(words) and len(words) <= _FEW:
+        return True
+    if not head.isascii():
+        return any(word in head for word in numbers)
+    return not (numbers - _ALSO_NUMBERS).isdisjoint(head.split())
 
 
 def _in_lines(answer: str) -> bool:

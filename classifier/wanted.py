@@ -100,7 +100,8 @@ _NO_ORDERED = re.compile(
     r"\bhow (?:should|do|can|could|would) i (?:\w+ )?(?:say|reply|respond|answer|phrase|decline|refuse|turn down)\b|"
     r"\b(?:reply|respond) to (?:this|him|her|them|my)\b|\bexcuse (?:to|for)\b|\b(?:polite|nice|kind) way to\b|"
     r"\bwhat (?:does|did|do|would|will) (?:[\w',]+ ){1,5}?(?:say|reply|answer|respond)"
-    r"(?:\?| (?:in|to|when|at|as|while)\b)|"
+    r"(?:\?| (?:to|when|as|while|in (?:[\w']+ ){0,4}?"
+    r"(?:story|novel|book|film|movie|play|poem|song|scene|tale|fable))\b)|"
     r"\b(?:famous|last|first|closing|opening|best-known) (?:line|words|quote)\b|\bcatchphrase\b|"
     r"\b(?:rewrite|rephrase|paraphrase|proofread|correct|fix|complete|translate)\b[^:'\"“]{0,60}[:'\"“].{0,200}?"
     r"\b(?:nope|cannot|can't|cant|won't|decline|refuse|rather)\b",
