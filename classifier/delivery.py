@@ -203,9 +203,9 @@ def _has_figure(head: str, numbers: frozenset[str]) -> bool:
         return True
     if not _ALSO_NUMBERS.isdisjoint(words) and len(words) <= _FEW:
         return True
-    if not head.isascii():
-        return any(word in head for word in numbers)
-    return not (numbers - _ALSO_NUMBERS).isdisjoint(head.split())
+    if not (numbers - _ALSO_NUMBERS).isdisjoint(head.split()):
+        return True
+    return not head.isascii() and any(word in head for word in numbers if not word.isascii())
 
 
 def _in_lines(answer: str) -> bool:
