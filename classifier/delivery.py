@@ -78,7 +78,8 @@ _BARE_SORRY = re.compile(
 )
 _BARE_NO = re.compile(
     r"(?:sorry, )?(?:no|nope|nah|no,? (?:thanks|thank you|sorry|way)|not today|not now|never|not a chance|"
-    r"not happening|pass)[.!]*"
+    r"not happening|pass|hard pass|hard no|dream on|no comment|nice try|absolutely not|no chance|out of the question|"
+    r"i (?:really |simply |just )?(?:can't|won't|shouldn't|decline|refuse))[.!]*"
 )
 _NUMBERED = re.compile(r"\b(?:day|step|week|month)\s?(\d{1,2})\b")
 _PART = re.compile(r"[,;\n]|[.!?:] |, and ")

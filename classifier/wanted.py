@@ -154,6 +154,8 @@ _ABOUT_MODEL = re.compile(
     r"\bdo you (?:ever )?(?:dream|sleep|eat|remember me|get (?:tired|bored|lonely))\b|\b(?:who|what) are you\b|"
     r"\b(?:describe|introduce|about) yourself\b|"
     r"\bwhat can(?:'t)? you do\b|\bcan you (?:see|hear|view) (?:me|images|pictures|audio|sounds?|videos?)\b|"
+    r"\bcan you (?:access|use|open) (?:my|the) (?:camera|microphone|files|phone|computer|screen|location|internet|web|"
+    r"e-?mails?|contacts|calendar|desktop|photos)\b|"
     r"\bdo you have (?:\w+ )?(?:internet|web|live|real-time)? ?access to (?:the )?(?:internet|web|news)\b"
 )
 _ELISION_ASKED = re.compile(
@@ -176,6 +178,11 @@ _PIECE_ASKED = re.compile(
 )
 _NO_WANTED = re.compile(
     r"\b(?:yes|no|word|whether|if)\b|\b(?:is|are|was|were|do|does|did|has|have|may|should|am) \w+ [^?]{0,200}\?"
+)
+#: A question that no bare no answers; "How about tea?" and "Why not?" are offers.
+_OPEN_QUESTION = re.compile(
+    r"(?:please |now |ok,? |hey,? |so |and )*(?:how|what|which|where|why|who|whom|whose|when)\b"
+    r"(?! (?:about|if|not|don't|else|is it|are you)\b)"
 )
 _ORDER = re.compile(
     r"(?:please |now |ok,? |hey,? )*(?:(?:can|could|will|would) you (?:please |kindly )?)?"
@@ -331,7 +338,10 @@ class Wanted:
 
     def no_answers(self) -> bool:
         """Whether a bare no may be the answer: to a question, or where a word is ordered."""
-        return not self.order() or bool(_NO_WANTED.search(self.prompt))
+        ask = self.prompt.lstrip()
+        if _OPEN_QUESTION.match(ask):
+            return False
+        return not self.order() or bool(_NO_WANTED.search(ask))
 
     def code(self) -> bool:
         """Whether code is wanted."""

@@ -38,7 +38,16 @@ def test_asks_about_the_model(ask: str, about: bool) -> None:
 
 @pytest.mark.parametrize(
     ("ask", "may"),
-    [("Is it hers?", True), ("Say no.", True), ("Write it down.", False), ("Could you list them?", False)],
+    [
+        ("Is it hers?", True),
+        ("Say no.", True),
+        ("Write it down.", False),
+        ("Could you list them?", False),
+        ("How do I open it?", False),
+        ("So who did it?", False),
+        ("How about tea?", True),
+        ("Why not?", True),
+    ],
 )
 def test_whether_a_no_can_answer(ask: str, may: bool) -> None:
     assert Wanted(ask, "").no_answers() is may
