@@ -126,7 +126,7 @@ def gaps(
     low = fold(answer[: 100 * 99])
     head = low[:2000]
     if len(answer) < _SHORT:
-        if len(answer) < _BARE and _BARE_NO.fullmatch(head.strip()) and not wanted.no_answers():
+        if len(answer) < _BARE and _BARE_NO.fullmatch(head.strip()) and not wanted.may_say_no():
             yield Gap("hard_refusal_lexicon", "delivery.bare-no", "an order is met with a bare no", 0.9)
         if len(answer) < 2 * _BARE and _BARE_SORRY.fullmatch(head.strip()) and wanted.order() and not wanted.a_no:
             why = "an order is met with a bare apology"

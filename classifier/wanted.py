@@ -343,6 +343,10 @@ class Wanted:
             return False
         return not self.order() or bool(_NO_WANTED.search(ask))
 
+    def may_say_no(self) -> bool:
+        """Whether a bare no may be what is wanted: as the answer, or as the text."""
+        return self.translation or self.a_no or self.no_answers()
+
     def code(self) -> bool:
         """Whether code is wanted."""
         ask = self.prompt
