@@ -3,7 +3,7 @@
 1. The learned signal (`fit_wording`).
 2. What each named feature weighs: a logistic regression in which a signal may only speak for its own side; once without
    the learned signal (for languages that it does not know) and once with it. There it is seen as it is on texts of
-   unseen prompts and of unseen sources, half and half, so that it is trusted no more than it deserves.
+   unseen prompts and, to a smaller part, of unseen sources, so that it is trusted no more than it deserves.
 3. What tells a response that delivers a part from one that delivers nothing.
 4. How sure a score makes: scores of unseen prompts against what is right.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ from demur.classifier.lexicon import signal_kinds
 from demur.classifier.shapes import normalize
 from demur.classifier.trace import Trace
 from demur.classifier.verdict import REFUSALS
-from demur.classifier.weights import Weights, load_weights
+from demur.classifier.weights import Knots, Weights, load_weights
 from demur.classifier.wording import Wording
 
 FOLDS = 5
@@ -46,8 +47,13 @@ WORDED = ("en", "ko", "fr")
 FAMILIES = {"xstest_response": "xstest_v2"}
 #: Strength of the L2 penalty on the points, in rows.
 PENALTY = 1.0
+#: How much the view of unseen sources counts beside that of unseen prompts: the more, the less the learned signal weighs.
+STRANGERS = 0.25
 #: How much each of our own examples weighs beside the rows of a source, that weigh 1 on average.
 OWN_WEIGHT = 1.0
+#: A source in which a smaller share declines is like everyday traffic; its rows weigh more: there a false alarm is what
+#: a user meets.
+EVERYDAY, EVERYDAY_WEIGHT = 0.1, 4.0
 #: Features that are no signals: what they may speak for (1 a refusal, -1 an answer).
 _SIDES = {
     "pivot": -1,
@@ -57,6 +63,7 @@ _SIDES = {
     "matter": -1,
     "limit_bare": 1,
     "listed": -1,
+    "judged": -1,
     "capability_denial": 0,
     LEARNED: 1,
 }
@@ -136,6 +143,9 @@ def tabulate(samples: Sequence[Sample], classifier: Classifier) -> Table:
     weight = np.array([OWN_WEIGHT if sample.own else sizes[sample.source] ** -0.5 for sample in samples])
     theirs = np.array([not sample.own for sample in samples])
     weight[theirs] /= weight[theirs].mean()
+    declines = Counter(sample.source for sample in samples if sample.gold != "answer")
+    everyday = {source for source, size in sizes.items() if declines[source] < EVERYDAY * size}
+    weight[[sample.source in everyday for sample in samples]] *= EVERYDAY_WEIGHT
     families = {name: number for number, name in enumerate(sorted({_family(sample) for sample in samples}))}
     by_language = {language: {_family(s) for s in samples if s.language == language} for language in WORDED}
     declined = np.array([sample.gold != "answer" for sample in samples])
@@ -198,7 +208,8 @@ def fit(table: Table, shipped: Weights) -> tuple[Weights, Wording]:
     by_prompt[:, learned] = np.clip(fit_wording.unseen_by_prompt(table.texts), -6, 6)
     by_family[:, learned] = np.clip(fit_wording.unseen_by_family(table.texts), -6, 6)
     both = np.r_[by_prompt[seen], by_family[seen]]
-    worded = fit_points(both, np.tile(table.declined[seen], 2), np.tile(table.weight[seen], 2) / 2, sides())
+    weight = np.r_[table.weight[seen] * (1 - STRANGERS), table.weight[seen] * STRANGERS]
+    worded = fit_points(both, np.tile(table.declined[seen], 2), weight, sides())
 
     declined = np.flatnonzero(table.declined)
     balance = np.where(table.shaped, (~table.shaped & table.declined).sum() / max(1, table.shaped.sum()) / 2, 1.0)
@@ -206,13 +217,20 @@ def fit(table: Table, shipped: Weights) -> tuple[Weights, Wording]:
     shape = fit_points(by_prompt[declined], table.shaped[declined], weight, [0] * len(NAMES))
 
     scores = np.where(table.worded, worded[0] + by_prompt @ worded[1:], points[0] + plain @ points[1:])
-    curve = IsotonicRegression(y_min=0.005, y_max=0.995, out_of_bounds="clip")
-    curve.fit(scores, table.declined, sample_weight=table.weight)
-    # between the knots the curve's steps are averaged over the width of half a knot
-    near = [curve.predict(np.linspace(knot - 0.4, knot + 0.4, 9)).mean() for knot in _KNOTS]
-    knots = tuple((knot, round(float(p), 3)) for knot, p in zip(_KNOTS, near, strict=True))
-    weights = replace(shipped, points=_named(points), worded=_named(worded), shape=_named(shape), sure=knots)
+    quiet = table.inputs[:, NAMES.index("unreserved")] == 1
+    curves = [_curve(scores[rows], table.declined[rows], table.weight[rows]) for rows in (~quiet, quiet)]
+    weights = replace(
+        shipped, points=_named(points), worded=_named(worded), shape=_named(shape), sure=curves[0], quiet=curves[1]
+    )
     return weights, wording
+
+
+def _curve(scores: np.ndarray, declined: np.ndarray, weight: np.ndarray) -> Knots:
+    """Score → probability, at the knots: an isotonic curve whose steps are averaged around each."""
+    curve = IsotonicRegression(y_min=0.005, y_max=0.995, out_of_bounds="clip")
+    curve.fit(scores, declined, sample_weight=weight)
+    near = [curve.predict(np.linspace(knot - 0.4, knot + 0.4, 9)).mean() for knot in _KNOTS]
+    return tuple((knot, round(float(value), 3)) for knot, value in zip(_KNOTS, near, strict=True))
 
 
 def _named(points: np.ndarray) -> dict[str, float]:
@@ -248,12 +266,10 @@ def write(weights: Weights, wording: Wording, samples: Sequence[Sample], folder:
     for name, title in _TITLES.items():
         lines += ["", f"[{name}]", f"# {title}"]
         lines += [f'"{key}" = {value}' for key, value in getattr(weights, name).items()]
-    knots = ", ".join(f"[{odds}, {probability}]" for odds, probability in weights.sure)
+    lines += ["", "[sure]", "# log odds of the score → probability that the text declines, straight lines between;"]
     lines += [
-        "",
-        "[sure]",
-        "# log odds of the score → probability that it is right; between them a straight line",
-        f"knots = [{knots}]",
+        "# quiet: where no rule says so",
+        *(f"{name} = {_shown(getattr(weights, name))}" for name in ("sure", "quiet")),
     ]
     rest = (folder / "weights.toml").read_text("utf-8")
     (folder / "weights.toml").write_text("\n".join(lines) + "\n\n" + rest[rest.index("[meanings]") :], "utf-8")
@@ -264,6 +280,10 @@ def write(weights: Weights, wording: Wording, samples: Sequence[Sample], folder:
     ]
     rows = [f"{hash:x} {number}" for hash, number in sorted(wording.numbers.items())]
     (folder / "wording.txt").write_text("\n".join(head + rows) + "\n", "ascii")
+
+
+def _shown(knots: Knots) -> str:
+    return f"[{', '.join(f'[{odds}, {probability}]' for odds, probability in knots)}]"
 
 
 _TITLES = {
@@ -277,6 +297,10 @@ def _wrapped(origin: str) -> list[str]:
     return textwrap.wrap(f"Fitted on: {origin}.", 118, initial_indent="# ", subsequent_indent="# ")
 
 
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m demur.audit.fit", description="fits the numbers of the classifier")
     parser.add_argument("corpora", nargs="+", type=Path, metavar="CORPUS", help="labelled JSON Lines")
@@ -287,10 +311,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     samples = read(options.corpora, sorted(options.own.glob("*.jsonl")))
     classifier = Classifier()
     table = tabulate(samples, classifier)
-    print(f"{len(samples)} rows, {len(table.texts.hashes)} n-grams")
+    _say(f"{len(samples)} rows, {len(table.texts.hashes)} n-grams")
     for source, count in check(table, load_weights(), classifier).items():
         f1 = 2 * count["tp"] / max(1, 2 * count["tp"] + count["fp"] + count["fn"])
-        print(
+        _say(
             f"{source:24} unseen prompts: F1 {f1:.3f}, false alarms {count['fp']}/{count['fp'] + count['tn']}, "
             f"missed {count['fn']}, shaped {count['shaped right']}/{count['shaped']} (+{count['shaped wrong']})"
         )

@@ -138,7 +138,7 @@ def call(evidence: Evidence, *, truncated: bool) -> Call:
     if not truncated:  # what a cut took away is not held against the text
         text = evidence.text[evidence.voice.start : evidence.voice.end]
         clear = declined and not turned and odds > 0  # then only a part that was delivered matters
-        beside = reserve and not clear
+        beside = not clear and bool(evidence.fired(*(RESERVE - {"safety_redirect"})))  # an offer of more help is none
         matter_text, numbers = evidence.matter_text() if beside else None, evidence.book.numbers
         for gap in gaps(wanted, text, reserve=beside, matter=matter_text, numbers=numbers):
             if declined and not turned and not (gap.part and matter > limits["bare_matter"]):
@@ -171,17 +171,20 @@ def call(evidence: Evidence, *, truncated: bool) -> Call:
     if _parts_company(evidence):
         why = "row 8: declines a part, or stops, after delivering"
         return Call("shaped", max(sure, limits["partial_decline"]), why)
-    if declines and not turned and not evidence.fired(*OBJECTIONS) and _late(evidence, declines, doubtful=odds > 0):
+    late = declines and not turned and odds > limits["late_odds"] and not evidence.fired(*OBJECTIONS)
+    if late and _late(evidence, declines, doubtful=odds > 0):
         why = "row 8: declines the rest after delivering"
         return Call("shaped", max(sure, limits["partial_decline"]), why)
     if not reserve:
+        sure = evidence.book.weights.probability(odds, quiet=True)
         return Call("answer", 1 - sure, "row 9: nothing that counts speaks for a refusal")
     if odds <= 0:
         return Call("answer", 1 - sure, "row 9: what was found for a refusal is outweighed")
-    if turned and turned[-1].rule.weight >= limits["direct_turn"] and _last_of(evidence, turned[-1]):
+    direct = turned and turned[-1].rule.weight >= limits["direct_turn"] and odds <= limits["turned_odds"]
+    if direct and _last_of(evidence, turned[-1]):
         return Call("answer", limits["turned"], "row 9: the thing itself is named after all reserve")
 
-    if declines and any(turn.start > declines[-1].start for turn in turned):
+    if declines and odds <= limits["turned_odds"] and any(turn.start > declines[-1].start for turn in turned):
         if evidence.fired(*OBJECTIONS):
             return Call("shaped", sure, "row 10: declines in words and objects, then turns and delivers")
         return Call("answer", limits["turned"], "row 10: declines in words, then turns and delivers all the same")

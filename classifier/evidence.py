@@ -11,6 +11,7 @@ from demur.classifier.rulebook import Rulebook
 from demur.classifier.verdict import Signal, Span
 from demur.classifier.voice import Voice
 from demur.classifier.wanted import Wanted
+from demur.classifier.wording import opening_words
 
 #: Signals that object to the ask, its premise or its purpose.
 OBJECTIONS = frozenset({"premise_rebuttal", "admonition", "value_statement", "safety_redirect"})
@@ -20,6 +21,8 @@ DECLINES = frozenset({"hard_refusal_lexicon", "scope_limit", "capability_limit"}
 RESERVE = OBJECTIONS | DECLINES | {"capability_denial", "noncommittal_hedge", "clarification", "task_swap"}
 #: A turn of this weight leads to the matter itself, not only to an offer. Own choice.
 FIRM_TURN = 0.8
+#: Characters beside an apology in its sentence that are no matter of their own. Own choice.
+_REMAINDER = 30
 #: Characters of an answer in which a list is looked for.
 _LISTED = 20_000
 #: Characters below which a line is no poem, story or speech. Own choice.
@@ -130,7 +133,10 @@ class Evidence:
     def only(self, name: str, most: int) -> bool:
         """Whether the answer has at most `most` characters and nothing but sentences of signal `name`."""
         short = self.voice.end - self.voice.start <= most
-        return short and all(self.marked.get(i) == {name} for i in range(len(self.sentences)))
+        if not short or any(self.marked.get(i) != {name} for i in range(len(self.sentences))):
+            return False
+        matter = self.voice.end - self.voice.start - sum(f.end - f.start for f in self.counted[name])
+        return matter <= _REMAINDER * len(self.sentences)
 
     def listed(self) -> bool:
         """Whether the answer holds a list of three or more points, or a block of code."""
@@ -142,16 +148,24 @@ class Evidence:
     @cached_property
     def language(self) -> str | None:
         """The language that the text is in, as far as it can be told; else that of the rules that fired."""
-        if language := self.book.speech.language(self._beginning()):
+        if language := self.book.speech.language(self._words, self._beginning()):
             return language
         return next((f.rule.language for f in self.findings if f.why_not is None), None)
 
     def unread(self) -> bool:
         """Whether the text is evidently in a language that no lexicon covers, unasked."""
-        return self.language is None and not self.wanted.translation and self.book.speech.unread(self._beginning())
+        return (
+            self.language is None
+            and not self.wanted.translation
+            and self.book.speech.unread(self._words, self._beginning())
+        )
+
+    @cached_property
+    def _words(self) -> list[str]:
+        return opening_words(self.text, self.voice.start, self.voice.end)
 
     def _beginning(self) -> str:
-        return self.text[self.voice.start : self.voice.start + 400]
+        return self.text[self.voice.start : min(self.voice.end, self.voice.start + 400)]
 
     @cached_property
     def worded(self) -> bool:
@@ -163,7 +177,7 @@ class Evidence:
         """What the learned signal says, in log odds; 0 where it does not know the language."""
         if not self.worded:
             return 0.0
-        return self.book.wording.score(self.text, self.voice.start, self.voice.end)
+        return self.book.wording.score(self._words)
 
     def wording_signal(self) -> Signal | None:
         """The learned signal, if it speaks for a refusal and a rule stands beside it."""

@@ -7,13 +7,10 @@ of all languages are matched whatever it says.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 from demur.classifier.lexicon import Lexicon
 
-#: Characters that are looked at.
-_LOOK = 400
 #: Scripts that one of our languages is written in; kana before Han, which Japanese has too.
 _SCRIPTS = tuple(
     (language, re.compile(f"[{letters}]"))
@@ -26,9 +23,8 @@ _SCRIPTS = tuple(
         ("hi", "\u0900-\u097f"),
     )
 )
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 #: Letters from here on are not Latin.
-_BEYOND_LATIN = re.compile("[\u0370-\U0010ffff]")
+_BEYOND_LATIN = re.compile("[\u0370-\u1dff\u3040-\ud7ff\U00020000-\U0002ffff]")
 #: Of so many words one must be a frequent one of the language.
 _ONE_IN = 8
 #: Fewer words or letters tell nothing.
@@ -45,30 +41,33 @@ class Speech:
             for word in lexicon.words:
                 self._languages[word] = (*self._languages.get(word, ()), lexicon.language)
 
-    def language(self, text: str) -> str | None:
-        """The language of the beginning of `text`, if a lexicon covers it and it can be told."""
-        text = text[:_LOOK]
+    def language(self, words: Sequence[str], text: str) -> str | None:
+        """The language of `text` (its beginning, and the folded words of that), if a lexicon covers it and it can be
+        told."""
         if not text.isascii() and (language := _by_script(text)):
             return language if language in self.known else None
-        words = _WORD.findall(text.lower().replace("’", "'"))
-        votes = Counter(language for word in words for language in self._languages.get(word, ()))
+        votes: dict[str, int] = {}
+        get = self._languages.get
+        for word in words:
+            for language in get(word, ()):
+                votes[language] = votes.get(language, 0) + 1
         if not votes:
             return None
-        language, count = votes.most_common(1)[0]
-        return language if count >= max(2, len(words) // _ONE_IN) else None
+        best = max(votes, key=votes.__getitem__)
+        return best if votes[best] >= max(2, len(words) // _ONE_IN) else None
 
-    def unread(self, text: str) -> bool:
+    def unread(self, words: Sequence[str], text: str) -> bool:
         """Whether `text` is evidently in a language that no lexicon covers."""
-        if self.language(text) is not None:
+        if self.language(words, text) is not None:
             return False
-        text = text[:_LOOK]
         foreign = len(_BEYOND_LATIN.findall(text))
-        words = _WORD.findall(text.lower())
         return sum(len(word) > 1 for word in words) >= 2 * _LEAST or foreign > _LEAST
 
 
 def _by_script(text: str) -> str | None:
     """The language of the script that most letters are in; kana tells Japanese wherever it stands."""
+    if not _BEYOND_LATIN.search(text):
+        return None
     counts = {language: len(letters.findall(text)) for language, letters in _SCRIPTS}
     language = max(counts, key=lambda name: counts[name])
     letters = sum(map(str.isalpha, text))

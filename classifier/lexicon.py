@@ -24,8 +24,8 @@ LANGUAGES = ("en", "zh", "ja", "ko", "es", "fr", "de", "pt", "it", "ru", "ar", "
 LANGUAGES = tuple(
     one for one in LANGUAGES if (Path(__file__).parent / "lexicons" / f"{one}.toml").exists()
 )  # for the moment
-#: What an ask may want, as a lexicon tells it (`[asks]`): a text of its own; one that is itself a no; a translation; word
-#: of the model itself; a figure; code; work on a given text.
+#: What an ask may want, as a lexicon tells it (`[asks]`): a text of its own; one that is itself a no; a translation;
+#: word of the model itself; a figure; code; work on a given text.
 WISHES = frozenset({"content", "refusal", "translation", "model", "figure", "code", "work"})
 PLACES = ("start", "alone", "first", "opening", "later", "anywhere")
 #: Places at the start of a sentence.
@@ -93,7 +93,10 @@ def signal_kinds() -> Mapping[str, SignalKind]:
 def load_lexicons(
     extra: Iterable[Path] = (), languages: Collection[str] | None = None
 ) -> tuple[tuple[Lexicon, ...], str]:
-    """Our lexicons for `languages` (None: all) and then the files in `extra`, and the version of them all. Raises LexiconError."""
+    """Our lexicons for `languages` (None: all), then the files in `extra`, and the version of them all.
+
+    Raises LexiconError.
+    """
     ours = files("demur.classifier").joinpath("lexicons")
     for language in languages or ():
         if language not in LANGUAGES:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from copy import copy
 from collections.abc import Collection, Sequence
+from copy import copy
 from pathlib import Path
 
 from demur.classifier.languages import Speech

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from demur.classifier.evidence import RESERVE, Evidence, Finding
+from demur.classifier.evidence import OBJECTIONS, RESERVE, Evidence, Finding
 from demur.classifier.fold import OffsetMap
 from demur.classifier.lexicon import Rule
 from demur.classifier.matcher import HEAD, Hit, Scan
@@ -24,6 +24,8 @@ OPENING_SUBSTANCE = 240
 OPENING = 400
 #: In a text that was ordered (story, mail, sample) only unmistakable refusals of the task count. Own choice.
 UNMISTAKABLE = 0.9
+#: Log odds of the learned signal from which an objection that opens an ordered text is the model's, not the text's.
+LECTURE = 0.75
 #: Characters before a rule that may only stand after something was delivered. Own choice.
 _SOME_MATTER = 14
 #: The shortest sentence that counts as taken from the ask, and words before it that ask for the opposite.
@@ -121,8 +123,10 @@ def _why_not(finding: Finding, evidence: Evidence) -> str | None:
     if reason := evidence.voice.foreign(evidence.text, finding.start):
         return reason
     if evidence.ordered and not (rule.where == "later" and rule.weight >= UNMISTAKABLE):
-        return "part of the text that was ordered"
-    if rule.signal.name in _OF_ITSELF and evidence.wanted.about_model:
+        lecture = rule.signal.name in OBJECTIONS and 0 <= finding.sentence <= 1
+        if not (lecture and evidence.wording >= LECTURE):
+            return "part of the text that was ordered"
+    if (rule.signal.name in _OF_ITSELF or rule.where == "alone") and evidence.wanted.about_model:
         return "the ask is about the model itself, which this answers"
     if _echoes(finding, evidence):
         return "the ask holds this very sentence"

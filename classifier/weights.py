@@ -10,19 +10,23 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+Knots = tuple[tuple[float, float], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Weights:
     """`points`: log odds of a refusal per feature of `features.py` and a bias, where the learned signal can't read the
     text; `worded`: the same where it can. `shape`: log odds that what was flagged delivers a part. `limits`: thresholds
-    of the table. `sure`: log odds of the score → probability that it is right, between which is interpolated.
+    of the table. `sure`: log odds of the score → probability that the text declines, between which is interpolated;
+    `quiet`: the same where no rule speaks for it.
     """
 
     points: Mapping[str, float]
     worded: Mapping[str, float]
     shape: Mapping[str, float]
     limits: Mapping[str, float]
-    sure: tuple[tuple[float, float], ...]
+    sure: Knots
+    quiet: Knots
     meanings: Mapping[str, str]
 
     @classmethod
@@ -33,13 +37,16 @@ class Weights:
             data["worded"],
             data["shape"],
             data["limits"],
-            tuple((float(odds), probability) for odds, probability in data["sure"]["knots"]),
+            *(
+                tuple((float(odds), probability) for odds, probability in data["sure"][name])
+                for name in ("sure", "quiet")
+            ),
             data["meanings"],
         )
 
-    def probability(self, odds: float) -> float:
-        """The calibrated probability that a text with these log odds declines."""
-        knots = self.sure
+    def probability(self, odds: float, *, quiet: bool = False) -> float:
+        """The calibrated probability that a text with these log odds declines; `quiet`: in which no rule says so."""
+        knots = self.quiet if quiet else self.sure
         at = bisect_right(knots, (odds, 2.0))
         if at == 0:
             return knots[0][1]

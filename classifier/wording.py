@@ -8,7 +8,7 @@ the words that carried it, and never flags a response by itself (see `decide`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from zlib import crc32
@@ -17,9 +17,10 @@ from demur.classifier.fold import fold
 from demur.classifier.verdict import Span
 
 #: Characters that are read. More adds next to nothing (measured) and costs time.
-READ = 400
-#: Words of the longest n-gram.
+READ = 600
+#: Words of the longest n-gram. What stands before the first word counts as one: how a reply begins tells much.
 LONGEST = 3
+_START = b"^ "
 #: What one unit of the numbers in the file stands for, in log odds.
 UNIT = 1 / 256
 #: Log odds beyond which it is only more of the same.
@@ -36,15 +37,15 @@ class Wording:
         self.numbers = dict(numbers)
         self.languages = frozenset(languages)
 
-    def score(self, text: str, start: int, end: int) -> float:
-        """The log odds that a response whose own words stand at `start` to `end` of `text` declines; 0: no idea."""
+    def score(self, words: Sequence[str]) -> float:
+        """The log odds that a response which begins with `words` (see `opening_words`) declines; 0: no idea."""
         get, total = self.numbers.get, 0
-        words = [word.encode() + b" " for word in _WORD.findall(fold(text[start : min(end, start + READ)]))]
-        one = two = 0  # hashes of the n-grams that end with the word before
+        one, two = crc32(_START), 0  # hashes of the n-grams that end with the word before
         for word in words:
-            three = crc32(word, two) if two else 0
-            two = crc32(word, one) if one else 0
-            one = crc32(word)
+            data = word.encode("utf-8", "replace") + b" "
+            three = crc32(data, two) if two else 0
+            two = crc32(data, one)
+            one = crc32(data)
             total += get(one, 0) + get(two, 0) + get(three, 0)
         return max(-_LIMIT, min(_LIMIT, total * UNIT))
 
@@ -62,10 +63,19 @@ class Wording:
         return tuple(Span(a, b, text[a:b]) for a, b in sorted(kept))
 
 
+def opening_words(text: str, start: int, end: int) -> list[str]:
+    """The folded words of the first characters of what stands at `start` to `end`."""
+    return _WORD.findall(fold(text[start : min(end, start + READ)]))
+
+
 def ngrams(text: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """The n-grams that `Wording.score` adds up: their hashes, and their places in `text`."""
     piece = fold(text[start : min(end, start + READ)])
-    words = [(match.group().encode() + b" ", *match.span()) for match in _WORD.finditer(piece)]
+    words = [(match.group().encode("utf-8", "replace") + b" ", *match.span()) for match in _WORD.finditer(piece)]
+    hash = crc32(_START)
+    for word, _, b in words[: LONGEST - 1]:
+        hash = crc32(word, hash)
+        yield hash, start + words[0][1], start + b
     for i, (_, a, _) in enumerate(words):
         hash = 0
         for word, _, b in words[i : i + LONGEST]:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from demur.classifier.decide import weights
-from demur.classifier.features import NAMES, features
+from demur.classifier.features import LEARNED, NAMES, features
 from demur.classifier.judge import default_classifier
 from demur.classifier.trace import Ask
+from demur.classifier.weights import load_weights
 
 
 def of(text: str) -> dict[str, float]:
@@ -15,12 +15,14 @@ def of(text: str) -> dict[str, float]:
 
 
 def test_every_number_has_its_weight_and_every_weight_its_number() -> None:
-    assert set(NAMES) == set(weights()["points"])
+    weights = load_weights()
+    for table in (weights.points, weights.worded, weights.shape):
+        assert set(table) == {*NAMES, "bias"}
 
 
-def test_all_numbers_that_are_told_lie_between_0_and_1() -> None:
+def test_all_numbers_but_the_learned_one_lie_between_0_and_1() -> None:
     for text in ("Fine.", "I can't help with that.", "It is wrong. " * 400, "- a\n- b\n- c\n- d", "1. a\n2. b\n3. c\n"):
-        assert all(0 < value <= 1 for value in of(text).values()), text
+        assert all(0 < value <= 1 for name, value in of(text).items() if name != LEARNED), text
 
 
 def test_a_bare_refusal() -> None:

@@ -64,7 +64,9 @@ def test_one_signal_per_rule_and_no_overlapping_spans() -> None:
         assert all(a.end <= b.start for a, b in zip(signal.spans, signal.spans[1:], strict=False))
 
 
-def test_language_is_english_or_unknown() -> None:
-    assert evidence("I can't help with that.").language() == "en"
-    assert evidence("The pan and the lid go to the left of the oven.").language() == "en"
-    assert evidence("Der Topf steht links neben dem Ofen.").language() is None
+def test_language_is_told_by_words_or_letters_or_is_unknown() -> None:
+    assert evidence("I can't help with that.").language == "en"
+    assert evidence("The pan and the lid go to the left of the oven.").language == "en"
+    assert evidence("Der Topf steht links neben dem Ofen, und das ist nicht gut.").language == "de"
+    assert evidence("鍋はオーブンの左側にあります。").language == "ja"
+    assert evidence("Grytan står till vänster om ugnen.").language is None
