@@ -58,7 +58,8 @@ _DATED = re.compile(
 )
 #: How a choice is made without naming what is chosen.
 _CHOSEN = re.compile(
-    r"\b(?:both|neither|either|former|latter|first|second|option|one|yes|no|equal|equally|same|if you)\b"
+    r"\b(?:both(?! (?:options|choices|have|are (?:valid|good|great)))|neither|either|former|latter|first|second|option|"
+    r"one|yes|no|equal|equally|same|if you)\b"
 )
 #: How one reasons about an act in place of writing the text.
 _LECTURE = re.compile(
