@@ -15,6 +15,8 @@ from demur.classifier.wanted import COUNTS, LETTERS, OTHER_SIDE, Wanted
 
 #: Checks for a missing thing look at short answers only (characters): long ones hold it in ways not looked for here.
 _SHORT = 600
+#: The same in a script that needs fewer of them; where such scripts begin.
+_SHORT_UNSPACED, _UNSPACED = 120, "\u2e80"
 #: Words of a text to work on, of which an answer that worked on it has one.
 _TELLING = 3
 #: A longer answer (characters) is no bare no.
@@ -126,7 +128,7 @@ def gaps(
     """
     low = fold(answer[: 100 * 99])
     head = low[:2000]
-    if len(answer) < _SHORT:
+    if len(answer) < (_SHORT_UNSPACED if answer[len(answer) // 2 :][:1] >= _UNSPACED else _SHORT):
         if len(answer) < _BARE and _BARE_NO.fullmatch(head.strip()) and not wanted.may_say_no():
             yield Gap("hard_refusal_lexicon", "delivery.bare-no", "an order is met with a bare no", 0.9)
         if len(answer) < 2 * _BARE and _BARE_SORRY.fullmatch(head.strip()) and wanted.order() and not wanted.a_no:
