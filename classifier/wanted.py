@@ -107,6 +107,11 @@ _NO_ORDERED = re.compile(
     r"\b(?:nope|cannot|can't|cant|won't|decline|refuse|rather)\b",
     re.DOTALL,
 )
+#: A no in the text that is to be translated.
+_NO_TO_TRANSLATE = re.compile(
+    r"\b(?:can't|cannot|won't|will not|unable|refuse|decline|rather not|no puedo|ne peux pas|ne veux pas|kann nicht|"
+    r"non posso|não posso|не могу)\b|[无無]法|不能|できません|할 수 없|لا أستطيع"
+)
 _SERVICE = re.compile(
     r"\b(?:chat)?bots?\b|\b(?:fallback|assistant|refusals?|rejections?|customers?|clients?|service|agent)\b"
 )
@@ -220,7 +225,9 @@ class Wanted:
     @cached_property
     def a_no(self) -> bool:
         """Whether the text that is wanted is itself a refusal, an excuse or a reply to somebody."""
-        return "refusal" in self.wishes or bool(_NO_ORDERED.search(self.prompt, 0, _READ // 3))
+        if "refusal" in self.wishes or _NO_ORDERED.search(self.prompt, 0, _READ // 3):
+            return True
+        return self.translation and bool(_NO_TO_TRANSLATE.search(self.prompt, 0, _READ // 3))
 
     @property
     def service(self) -> bool:
