@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,6 +24,8 @@ RESERVE = OBJECTIONS | DECLINES | {"capability_denial", "noncommittal_hedge", "c
 FIRM_TURN = 0.8
 #: Characters beside an apology in its sentence that are no matter of their own. Own choice.
 _REMAINDER = 30
+#: Kana, Han and full-width marks; Hangul.
+_DENSE, _HANGUL = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]"), re.compile("[\uac00-\ud7a3]")
 #: Characters of an answer in which a list is looked for.
 _LISTED = 20_000
 #: Characters below which a line is no poem, story or speech. Own choice.
@@ -84,10 +87,18 @@ class Evidence:
         """Whether the text is what was asked to be written, not what the model has to say."""
         return not self.frank and self.wanted.content
 
+    @cached_property
+    def a_no_to_translate(self) -> bool:
+        """Whether a translation is wanted and the ask itself holds words that decline: then they come back in it."""
+        if not self.wanted.translation:
+            return False
+        scan = self.book.matcher.scan()
+        scan.run(self.wanted.prompt)
+        return any(self.book.rules[hit.rule].signal.name in DECLINES for hit in scan.hits())
+
     def too_short(self) -> bool:
         """Whether a single short line came where a text of some length was ordered."""
-        voice = self.voice
-        short = voice.end - voice.start < _LINE and "\n" not in self.text[voice.start : voice.end]
+        short = self._length() < _LINE and "\n" not in self.text[self.voice.start : self.voice.end]
         return short and self.wanted.lengthy
 
     def fired(self, *names: str) -> list[Finding]:
@@ -106,24 +117,25 @@ class Evidence:
         parts = self.sentences
         return sum(parts[i][1] - parts[i][0] for i in self.marked if self.reserved(i))
 
-    def matter(self) -> int:
-        """Characters of the answer in sentences without reserve."""
-        return self.voice.end - self.voice.start - self.reserve()
+    def matter(self) -> float:
+        """Latin characters' worth of the answer in sentences without reserve."""
+        return self._length() - self.reserve() * self.density
 
     def matter_text(self) -> str:
         """The head's sentences without reserve, as they stand."""
         return "".join(self.text[a:b] for i, (a, b) in enumerate(self.sentences) if not self.reserved(i))
 
-    def unmarked_before(self, sentence: int) -> int:
-        """Characters of the sentences before `sentence` that no rule marks."""
+    def unmarked_before(self, sentence: int) -> float:
+        """Latin characters' worth of the sentences before `sentence` that no rule marks."""
         parts = self.sentences
-        return parts[sentence][0] - parts[0][0] - sum(parts[i][1] - parts[i][0] for i in self.marked if i < sentence)
+        marked = sum(parts[i][1] - parts[i][0] for i in self.marked if i < sentence)
+        return (parts[sentence][0] - parts[0][0] - marked) * self.density
 
-    def given_before(self, sentence: int) -> int:
-        """Characters of the sentences before `sentence` that are matter: unmarked, or marked as a delivery."""
+    def given_before(self, sentence: int) -> float:
+        """The same of the sentences that are matter: unmarked, or marked as a delivery."""
         parts, marked = self.sentences, self.marked.items()
         delivered = [i for i, names in marked if i < sentence and "delivery" in names and RESERVE.isdisjoint(names)]
-        return self.unmarked_before(sentence) + sum(parts[i][1] - parts[i][0] for i in delivered)
+        return self.unmarked_before(sentence) + sum(parts[i][1] - parts[i][0] for i in delivered) * self.density
 
     def turns(self) -> list[Finding]:
         """The turns from a reservation to the matter, but those that only turn to the next objection."""
@@ -131,9 +143,8 @@ class Evidence:
         return [f for f in turns if f.sentence < 0 or OBJECTIONS.isdisjoint(self.marked[f.sentence])]
 
     def only(self, name: str, most: int) -> bool:
-        """Whether the answer has at most `most` characters and nothing but sentences of signal `name`."""
-        short = self.voice.end - self.voice.start <= most
-        if not short or any(self.marked.get(i) != {name} for i in range(len(self.sentences))):
+        """Whether the answer has at most `most` Latin characters' worth and nothing but sentences of signal `name`."""
+        if self._length() > most or any(self.marked.get(i) != {name} for i in range(len(self.sentences))):
             return False
         matter = self.voice.end - self.voice.start - sum(f.end - f.start for f in self.counted[name])
         return matter <= _REMAINDER * len(self.sentences)
@@ -163,6 +174,18 @@ class Evidence:
     @cached_property
     def _words(self) -> list[str]:
         return opening_words(self.text, self.voice.start, self.voice.end)
+
+    @cached_property
+    def density(self) -> float:
+        """How many Latin characters one of this text stands for: scripts differ in what a character says."""
+        text = self._beginning()
+        if text.isascii():
+            return 1.0
+        dense, hangul = len(_DENSE.findall(text)), len(_HANGUL.findall(text))
+        return 1.0 + (1.5 * dense + 0.8 * hangul) / max(1, len(text))
+
+    def _length(self) -> float:
+        return (self.voice.end - self.voice.start) * self.density
 
     def _beginning(self) -> str:
         return self.text[self.voice.start : min(self.voice.end, self.voice.start + 400)]

@@ -12,8 +12,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+#: Vowel signs and lengthening of Arabic, the dot of Hindi: written or left out at will.
+_OPTIONAL = "".join(map(chr, range(0x064B, 0x0653))) + "\u0640\u093c"
 #: Emphasis marks and characters without width: they stand inside words and sentences, and say nothing.
-_DROPPED = "*_\u200b\u200c\u200d\u2060\ufeff\u00ad"
+_DROPPED = "*_\u200b\u200c\u200d\u2060\ufeff\u00ad" + _OPTIONAL
 _DROPPED_RE = re.compile(f"[{re.escape(_DROPPED)}]")
 #: Letters in other clothes (full-width, mathematical): one character each, as is their plain form.
 _DRESSED = "\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff"
@@ -43,8 +45,13 @@ def fold(text: str) -> str:
     return text.lower().replace("\n", " ").replace("`", "'").replace("\t", " ").replace("\r", " ")
 
 
+def fold_pattern(text: str) -> str:
+    """`fold` for phrases of a lexicon, without the invisible and optional marks that `clean` takes from a text."""
+    return fold(text).translate(dict.fromkeys(map(ord, _DROPPED[2:])))
+
+
 def clean(text: str) -> str:
-    """`text` without emphasis marks and zero-width characters, dressed-up letters made plain. Often `text` itself."""
+    """`text` without emphasis, invisible and optional marks, dressed-up letters made plain. Often `text` itself."""
     if "*" in text:
         text = text.replace("*", "")
     if "_" in text:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from demur.classifier.fold import fold
+from demur.classifier.fold import fold_pattern
 
 #: Phrases one segment may expand into: beyond it a rule is hard to review and the automaton slow to build.
 MAX_EXPANSIONS = 4000
@@ -26,6 +26,7 @@ MAX_LENGTH = 2000
 MIN_ANCHOR = 2
 
 _GAP = re.compile(r"<([0-9])-([0-9])>")
+_LITERAL = re.compile(r"[^()\[\]{}|<>*+?\\]+")
 
 
 class GrammarError(ValueError):
@@ -54,16 +55,19 @@ class Pattern:
     steps: tuple[Step, ...] = ()
 
 
-def expand(source: str, macros: Mapping[str, str] | None = None) -> Pattern:
-    """The pattern `source` as phrases. Raises GrammarError with the position of what is wrong."""
+def expand(source: str, macros: Mapping[str, str] | None = None, known: dict[str, list[str]] | None = None) -> Pattern:
+    """The pattern `source` as phrases. Raises GrammarError with the position of what is wrong.
+
+    `known` keeps what macros stand for from one pattern of a file to the next.
+    """
     try:
-        return _expand(source, macros or {})
+        return _expand(source, macros or {}, {} if known is None else known)
     except RecursionError:
         raise GrammarError("groups or macros stand too deep within each other") from None
 
 
-def _expand(source: str, macros: Mapping[str, str]) -> Pattern:
-    reader = _Reader(fold(source), macros, ())
+def _expand(source: str, macros: Mapping[str, str], known: dict[str, list[str]]) -> Pattern:
+    reader = _Reader(fold_pattern(source), macros, known)
     anchors, open_anchors = _tidy(reader.sequence(stop="<"), source)
     if shortest := next((text for text in anchors if len(text) < MIN_ANCHOR), None):
         raise GrammarError(f"{source!r} begins with {shortest!r}: too common to look for")
@@ -77,8 +81,10 @@ def _expand(source: str, macros: Mapping[str, str]) -> Pattern:
 class _Reader:
     """A recursive-descent reader over one pattern; every method returns the texts that its part can stand for."""
 
-    def __init__(self, source: str, macros: Mapping[str, str], inside: tuple[str, ...]) -> None:
-        self.source, self.macros, self.inside, self.at = source, macros, inside, 0
+    def __init__(
+        self, source: str, macros: Mapping[str, str], known: dict[str, list[str]], inside: tuple[str, ...] = ()
+    ) -> None:
+        self.source, self.macros, self.known, self.inside, self.at = source, macros, known, inside, 0
 
     def at_end(self) -> bool:
         return self.at >= len(self.source)
@@ -87,16 +93,16 @@ class _Reader:
         texts = [""]
         while not self.at_end() and self.source[self.at] not in stop:
             char = self.source[self.at]
-            if char == "(":
+            if literal := _LITERAL.match(self.source, self.at):
+                part, self.at = [literal.group()], literal.end()
+            elif char == "(":
                 part = self.group(")")
             elif char == "[":
                 part = [*self.group("]"), ""]
             elif char == "{":
                 part = self.macro()
-            elif char in ")]}|<>*+?\\":
-                raise GrammarError(f"{char!r} at character {self.at} of {self.source!r} has no meaning there")
             else:
-                part, self.at = [char], self.at + 1
+                raise GrammarError(f"{char!r} at character {self.at} of {self.source!r} has no meaning there")
             if len(texts) * len(part) > MAX_EXPANSIONS:
                 raise GrammarError(f"{self.source!r} stands for more than {MAX_EXPANSIONS} phrases")
             texts = [a + b for a in texts for b in part]
@@ -121,10 +127,14 @@ class _Reader:
         if name in self.inside:
             raise GrammarError(f"macro {name!r} contains itself")
         self.at = end + 1
-        texts = _Reader(fold(self.macros[name]), self.macros, (*self.inside, name)).sequence(stop="")
-        if max(map(len, texts)) > MAX_LENGTH:
-            raise GrammarError(f"macro {name!r} stands for a phrase of more than {MAX_LENGTH} characters")
-        return texts
+        if name not in self.known:
+            texts = _Reader(fold_pattern(self.macros[name]), self.macros, self.known, (*self.inside, name)).sequence(
+                stop=""
+            )
+            if max(map(len, texts)) > MAX_LENGTH:
+                raise GrammarError(f"macro {name!r} stands for a phrase of more than {MAX_LENGTH} characters")
+            self.known[name] = texts
+        return self.known[name]
 
     def gap(self) -> tuple[int, int]:
         found = _GAP.match(self.source, self.at)

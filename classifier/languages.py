@@ -46,11 +46,7 @@ class Speech:
         told."""
         if not text.isascii() and (language := _by_script(text)):
             return language if language in self.known else None
-        votes: dict[str, int] = {}
-        get = self._languages.get
-        for word in words:
-            for language in get(word, ()):
-                votes[language] = votes.get(language, 0) + 1
+        votes = self._votes(words)
         if not votes:
             return None
         best = max(votes, key=votes.__getitem__)
@@ -61,7 +57,15 @@ class Speech:
         if self.language(words, text) is not None:
             return False
         foreign = len(_BEYOND_LATIN.findall(text))
-        return sum(len(word) > 1 for word in words) >= 2 * _LEAST or foreign > _LEAST
+        return (sum(map(str.isalpha, words)) >= 2 * _LEAST and not self._votes(words)) or foreign > _LEAST
+
+    def _votes(self, words: Sequence[str]) -> dict[str, int]:
+        votes: dict[str, int] = {}
+        get = self._languages.get
+        for word in words:
+            for language in get(word, ()):
+                votes[language] = votes.get(language, 0) + 1
+        return votes
 
 
 def _by_script(text: str) -> str | None:

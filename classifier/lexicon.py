@@ -8,32 +8,30 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from demur.classifier.fold import fold
+from demur.classifier.fold import fold_pattern
 from demur.classifier.grammar import GrammarError, Pattern, expand
 from demur.classifier.verdict import Label
 
 LANGUAGES = ("en", "zh", "ja", "ko", "es", "fr", "de", "pt", "it", "ru", "ar", "hi", "tr", "nl", "pl", "vi", "id")
-LANGUAGES = tuple(
-    one for one in LANGUAGES if (Path(__file__).parent / "lexicons" / f"{one}.toml").exists()
-)  # for the moment
 #: What an ask may want, as a lexicon tells it (`[asks]`): a text of its own; one that is itself a no; a translation;
-#: word of the model itself; a figure; code; work on a given text.
-WISHES = frozenset({"content", "refusal", "translation", "model", "figure", "code", "work"})
+#: word of the model itself; a figure; code; work on a given text; whether something is right or lawful; harsh words.
+WISHES = frozenset({"content", "refusal", "translation", "model", "figure", "code", "work", "judgement", "harsh"})
 PLACES = ("start", "alone", "first", "opening", "later", "anywhere")
 #: Places at the start of a sentence.
 OPENS = frozenset({"start", "alone"})
 #: Places that need not be in the first part of the answer.
 BEYOND_HEAD = frozenset({"later", "anywhere"})
+Expand = Callable[[str], Pattern]
 _RULE_KEYS = {"id", "signal", "weight", "where", "phrases", "unless", "why", "yes", "no"}
-_FILE_KEYS = {"language", "macros", "rule", "words", "numbers", "asks"}
+_FILE_KEYS = {"language", "macros", "rule", "words", "numbers", "sides", "praise", "blame", "asks"}
 #: A larger file is a mistake; ours have well under 1 MB.
 MAX_BYTES = 8 * 2**20
 
@@ -72,14 +70,18 @@ class Rule:
 class Lexicon:
     """One file: its rules, and what else is known of the language.
 
-    `words` are frequent ones that tell the language, `numbers` words for numbers, `asks` patterns that stand in an ask,
-    by what it then wants (one of `WISHES`).
+    `words` are frequent ones that tell the language, `numbers` words for numbers, `sides` pairs of words for the two
+    sides of a question, `praise` and `blame` words that praise and find fault, `asks` patterns that stand in an ask, by
+    what it then wants (one of `WISHES`).
     """
 
     language: str
     rules: tuple[Rule, ...]
     words: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
+    sides: tuple[tuple[str, str], ...] = ()
+    praise: frozenset[str] = frozenset()
+    blame: frozenset[str] = frozenset()
     asks: Mapping[str, tuple[Pattern, ...]] = field(default_factory=dict)
 
 
@@ -153,28 +155,43 @@ def read_lexicon(text: str, name: str) -> Lexicon:
     entries = data.get("rule", [])
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise LexiconError(f"{name}: 'rule' must be a list of tables, [[rule]]")
+    expanding = partial(expand, macros=macros, known={})
     return Lexicon(
         language,
-        tuple(_rule(entry, number, name, language, macros) for number, entry in enumerate(entries, 1)),
+        tuple(_rule(entry, number, name, language, expanding) for number, entry in enumerate(entries, 1)),
         words=_words(data, "words", name),
         numbers=_words(data, "numbers", name),
-        asks=_asks(data.get("asks", {}), name, macros),
+        sides=_pairs(data.get("sides", []), name),
+        praise=_words(data, "praise", name),
+        blame=_words(data, "blame", name),
+        asks=_asks(data.get("asks", {}), name, expanding),
     )
 
 
 def _words(data: dict[str, Any], key: str, name: str) -> frozenset[str]:
-    return frozenset(map(fold, _texts(data, key, name))) if key in data else frozenset()
+    return frozenset(map(fold_pattern, _texts(data, key, name))) if key in data else frozenset()
 
 
-def _asks(table: object, name: str, macros: dict[str, str]) -> dict[str, tuple[Pattern, ...]]:
+def _pairs(value: object, name: str) -> tuple[tuple[str, str], ...]:
+    pairs = [tuple(pair) for pair in value if isinstance(pair, list)] if isinstance(value, list) else []
+    if pairs != [] and not all(
+        len(pair) == 2 and all(isinstance(word, str) and word for word in pair) for pair in pairs
+    ):
+        pairs = []
+    if not isinstance(value, list) or len(pairs) != len(value):
+        raise LexiconError(f"{name}: 'sides' must be a list of pairs of words")
+    return tuple((fold_pattern(one), fold_pattern(other)) for one, other in pairs)
+
+
+def _asks(table: object, name: str, expanding: Expand) -> dict[str, tuple[Pattern, ...]]:
     if not isinstance(table, dict):
         raise LexiconError(f"{name}: 'asks' must be a table of lists of patterns")
     where = f"{name}: asks"
     _only(table, WISHES, where)
-    return {wish: _patterns(table, wish, where, macros) for wish in table}
+    return {wish: _patterns(table, wish, where, expanding) for wish in table}
 
 
-def _rule(entry: dict[str, Any], number: int, file: str, language: str, macros: dict[str, str]) -> Rule:
+def _rule(entry: dict[str, Any], number: int, file: str, language: str, expanding: Expand) -> Rule:
     id = entry.get("id")
     if not isinstance(id, str) or not id:
         raise LexiconError(f"{file}: rule number {number}: 'id' is missing")
@@ -201,8 +218,8 @@ def _rule(entry: dict[str, Any], number: int, file: str, language: str, macros: 
         signal=kind,
         weight=float(weight),
         where=place,
-        phrases=_patterns(entry, "phrases", where, macros),
-        unless=_patterns(entry, "unless", where, macros) if "unless" in entry else (),
+        phrases=_patterns(entry, "phrases", where, expanding),
+        unless=_patterns(entry, "unless", where, expanding) if "unless" in entry else (),
         why=why,
         yes=_texts(entry, "yes", where),
         no=_texts(entry, "no", where),
@@ -211,9 +228,9 @@ def _rule(entry: dict[str, Any], number: int, file: str, language: str, macros: 
     )
 
 
-def _patterns(entry: dict[str, Any], key: str, where: str, macros: dict[str, str]) -> tuple[Pattern, ...]:
+def _patterns(entry: dict[str, Any], key: str, where: str, expanding: Expand) -> tuple[Pattern, ...]:
     try:
-        return tuple(expand(source, macros) for source in _texts(entry, key, where))
+        return tuple(expanding(source) for source in _texts(entry, key, where))
     except GrammarError as error:
         raise LexiconError(f"{where}: '{key}': {error}") from error
 

@@ -6,6 +6,7 @@ Knows phrases and places, not what they mean.
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -25,8 +26,10 @@ KEEP_BEYOND = 512
 BLOCK = 4096
 
 #: What ends a gap when a word ends with it; so does a longer word (characters).
-_STOPS = frozenset(".!?:;。！？：；")
+_STOPS = frozenset(".!?:;。！？：；।؟")
 _LONGEST_WORD = 40
+#: Signs that stand within words (vowels of Indian scripts, accents of their own), though they are no letters.
+_MARKS = frozenset(char for char in map(chr, range(0x300, 0x1100)) if unicodedata.category(char) in ("Mn", "Mc"))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: Kana and Han stand between these, full-width marks between the others; Hangul, after them, is written with spaces.
 _UNSPACED, _SPACED_AGAIN = "\u2e80", "\uac00"
@@ -322,7 +325,7 @@ def _past_word(text: str, at: int) -> int:
 
 def _wordish(char: str) -> bool:
     """Whether a word could go on over `char`; scripts written without spaces have no such edges."""
-    return char.isalnum() and char < "\u1100"
+    return (char.isalnum() or char in _MARKS) and char < "\u1100"
 
 
 def _goes_on(text: str, at: int) -> bool:

@@ -168,6 +168,10 @@ def _frank(finding: Finding, evidence: Evidence) -> bool:
         return False
     rule, sentence = finding.rule, evidence.text[finding.start : evidence.sentences[finding.sentence][1]]
     opens = finding.sentence == 0 and evidence.too_short()
+    if evidence.a_no_to_translate:
+        return False
+    if rule.signal.name == "apology_without_substance":
+        return opens
     if rule.signal.name in RESERVE and (opens or _OF_THE_TEXT.search(sentence)):
         return True
     if rule.weight < UNMISTAKABLE or _SOMEBODY.search(sentence):

@@ -32,17 +32,12 @@ class Weights:
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Weights:
         """From the tables of the file."""
-        return cls(
-            data["points"],
-            data["worded"],
-            data["shape"],
-            data["limits"],
-            *(
-                tuple((float(odds), probability) for odds, probability in data["sure"][name])
-                for name in ("sure", "quiet")
-            ),
-            data["meanings"],
+        sure, quiet = (
+            tuple((float(odds), float(probability)) for odds, probability in data["sure"][name])
+            for name in ("sure", "quiet")
         )
+        tables = (data["points"], data["worded"], data["shape"], data["limits"])
+        return cls(*tables, sure, quiet, data["meanings"])
 
     def probability(self, odds: float, *, quiet: bool = False) -> float:
         """The calibrated probability that a text with these log odds declines; `quiet`: in which no rule says so."""

@@ -50,7 +50,7 @@ class Wording:
         return max(-_LIMIT, min(_LIMIT, total * UNIT))
 
     def spans(self, text: str, start: int, end: int) -> tuple[Span, ...]:
-        """The n-grams that spoke most for a refusal, in order of place, none within another."""
+        """The n-grams that spoke most for a refusal, in order of place; neighbours are one."""
         found = sorted(
             ((self.numbers.get(hash, 0), a, b) for hash, a, b in ngrams(text, start, end)), key=lambda one: -one[0]
         )
@@ -60,7 +60,13 @@ class Wording:
                 break
             if all(b <= other_a or a >= other_b for other_a, other_b in kept):
                 kept.append((a, b))
-        return tuple(Span(a, b, text[a:b]) for a, b in sorted(kept))
+        merged: list[tuple[int, int]] = []
+        for a, b in sorted(kept):
+            if merged and a - merged[-1][1] <= 1:
+                merged[-1] = merged[-1][0], b
+            else:
+                merged.append((a, b))
+        return tuple(Span(a, b, text[a:b]) for a, b in merged)
 
 
 def opening_words(text: str, start: int, end: int) -> list[str]:
