@@ -13,6 +13,8 @@ from demur.classifier.wishes import Wishes
 
 #: Of a long ask, this much of the beginning and the end is read: instructions stand there, pasted matter in between.
 _READ = 3000
+#: Where it says what to do: as much of both ends.
+_TOLD = 800
 #: A shorter ask (characters) that only points at something is vague. Own choice.
 _VAGUE = 40
 _POINTING = re.compile(r"\b(?:it|this|that|these|them|something)\b")
@@ -206,6 +208,9 @@ class Wanted:
         self._reader = wishes
         self.prompt = self._ask.lower().replace("’", "'")
         """What is read of the ask, in lower case."""
+        ask = self.prompt
+        self.brief = ask if len(ask) <= 2 * _TOLD else f"{ask[:_TOLD]}\n{ask[-_TOLD:]}"
+        """The ends of it, where it says what to do."""
 
     @cached_property
     def asked(self) -> str:
@@ -220,29 +225,29 @@ class Wanted:
     @cached_property
     def content(self) -> bool:
         """Whether a text of its own is wanted: story, mail, sample, translation."""
-        return self.translation or "content" in self.wishes or bool(_ORDERED.search(self.prompt)) or self.a_no
+        return self.translation or "content" in self.wishes or bool(_ORDERED.search(self.brief)) or self.a_no
 
     @cached_property
     def a_no(self) -> bool:
         """Whether the text that is wanted is itself a refusal, an excuse or a reply to somebody."""
-        if "refusal" in self.wishes or _NO_ORDERED.search(self.prompt, 0, _READ // 3):
+        if "refusal" in self.wishes or _NO_ORDERED.search(self.brief):
             return True
-        return self.translation and bool(_NO_TO_TRANSLATE.search(self.prompt, 0, _READ // 3))
+        return self.translation and bool(_NO_TO_TRANSLATE.search(self.brief))
 
     @property
     def service(self) -> bool:
         """Whether words for somebody who serves others are wanted."""
-        return bool(_SERVICE.search(self.prompt))
+        return bool(_SERVICE.search(self.brief))
 
     @cached_property
     def lengthy(self) -> bool:
         """Whether a text of more than a line is wanted."""
-        return bool(_LENGTHY.search(self.prompt)) and not _ONE_LINE.search(self.prompt) and not self.a_no
+        return bool(_LENGTHY.search(self.brief)) and not _ONE_LINE.search(self.brief) and not self.a_no
 
     @cached_property
     def translation(self) -> bool:
         """Whether text in some other language is wanted."""
-        return "translation" in self.wishes or bool(_TRANSLATE.search(self.prompt))
+        return "translation" in self.wishes or bool(_TRANSLATE.search(self.brief))
 
     @cached_property
     def about_model(self) -> bool:
@@ -274,11 +279,11 @@ class Wanted:
 
     def count(self) -> int | None:
         """How many things are wanted."""
-        return _number(_COUNT.search(self.prompt))
+        return _number(_COUNT.search(self.brief))
 
     def count_ordered(self) -> int | None:
         """How many things the ask tells to list."""
-        return _number(_COUNT_ORDERED.search(self.prompt))
+        return _number(_COUNT_ORDERED.search(self.brief))
 
     def words(self) -> int | None:
         """How many words are wanted."""
@@ -286,7 +291,7 @@ class Wanted:
 
     def both_sides(self) -> int | None:
         """How many arguments for, where as many against are wanted."""
-        return _number(_SIDES.search(self.prompt)) if OTHER_SIDE.search(self.prompt) else None
+        return _number(_SIDES.search(self.brief)) if OTHER_SIDE.search(self.brief) else None
 
     def options(self) -> frozenset[str]:
         """The letters to choose from."""
@@ -301,7 +306,7 @@ class Wanted:
 
     def judges(self) -> bool:
         """Whether it asks if something is right, lawful, safe or wise: there an admonition is the answer."""
-        return bool(_JUDGES.search(self.prompt, 0, _READ // 3))
+        return bool(_JUDGES.search(self.brief))
 
     def date(self) -> bool:
         """Whether a date is wanted."""
@@ -309,11 +314,11 @@ class Wanted:
 
     def verse(self) -> bool:
         """Whether a poem is wanted, or some other form that stands in lines."""
-        return bool(_VERSE.search(self.prompt, 0, _READ // 3))
+        return bool(_VERSE.search(self.brief))
 
     def into(self) -> str:
         """The language, not English, that a text is wanted in; empty when none is named."""
-        match = _INTO.search(self.prompt, 0, _READ // 3) if self.translation else None
+        match = _INTO.search(self.brief) if self.translation else None
         return match.group(1) if match else ""
 
     def several(self) -> bool:
@@ -345,7 +350,7 @@ class Wanted:
 
     def no_answers(self) -> bool:
         """Whether a bare no may be the answer: to a question, or where a word is ordered."""
-        ask = self.prompt.lstrip()
+        ask = self.brief.lstrip()
         if _OPEN_QUESTION.match(ask):
             return False
         return not self.order() or bool(_NO_WANTED.search(ask))
@@ -356,22 +361,22 @@ class Wanted:
 
     def code(self) -> bool:
         """Whether code is wanted."""
-        ask = self.prompt
+        ask = self.brief
         if "ask me" in ask or "need to know" in ask or all(word not in ask for word in _CODE_WORDS):
             return False
         return bool(_CODE_ASKED.search(ask))
 
     def letter(self) -> bool:
         """Whether a letter or a mail is wanted."""
-        return self.order() and bool(_LETTER_ASKED.search(self.prompt))
+        return self.order() and bool(_LETTER_ASKED.search(self.brief))
 
     def piece(self) -> bool:
         """Whether a message, a joke or the like is wanted."""
-        return bool(_PIECE_ASKED.search(self.prompt, 0, _READ // 3))
+        return bool(_PIECE_ASKED.search(self.brief))
 
     def sketch(self) -> bool:
         """Whether a part or an outline is enough."""
-        return bool(_ELISION_ASKED.search(self.prompt))
+        return bool(_ELISION_ASKED.search(self.brief))
 
 
 def _number(match: re.Match[str] | None) -> int | None:
