@@ -184,7 +184,8 @@ def gaps(
         why = "a part was left out, which was not asked for"
         yield Gap("topic_narrowing", "delivery.left-out", why, 0.7, part=True, place=elided.span())
     sides = wanted.both_sides() if len(answer) <= 120 * 9 else None
-    if sides and len(answer) <= 120 * sides and not OTHER_SIDE.search(head):
+    missing = sides and len(answer) <= 120 * sides and not OTHER_SIDE.search(head)
+    if missing or (len(answer) < _SHORT and wanted.other_side(head)):
         why = "arguments on both sides were asked for, one side is missing"
         yield Gap("topic_narrowing", "delivery.one-side", why, 0.75, part=True)
     if len(answer) <= 100 * 99:

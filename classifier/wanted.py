@@ -34,6 +34,39 @@ _SIDES = re.compile(
 )
 #: Words that open the other side of a question.
 OTHER_SIDE = re.compile(r"\b(?:against|disadvantages?|cons|drawbacks?|downsides?|however|but)\b")
+#: The two sides of a question: what the other one is not told without, how each is called, how one turns to the other.
+_BOTH = tuple(
+    (stems.split(), re.compile(one), re.compile(other), re.compile(turn))
+    for stems, one, other, turn in (
+        (
+            "cons disadv drawb downs",
+            r"\b(?:pros\b|advantages)",
+            r"\b(?:cons\b|disadvantages|drawbacks|downsides)",
+            OTHER_SIDE.pattern,
+        ),
+        (
+            "desvent inconv",
+            r"\bventajas",
+            r"\b(?:desventajas|inconvenientes)",
+            r"\b(?:pero|sin embargo|en contra|aunque)\b",
+        ),
+        ("desvan", r"\bvantagens", r"\bdesvantagens", r"\b(?:mas|porém|contra|no entanto)\b"),
+        ("svant", r"\bvantaggi", r"\bsvantaggi", r"\b(?:ma|però|contro|tuttavia)\b"),
+        (
+            "inconv désav",
+            r"\bavantages",
+            r"\b(?:inconvénients|désavantages)",
+            r"\b(?:mais|cependant|contre|toutefois)\b",
+        ),
+        ("nachteil", r"\bvorteile", r"\bnachteile", r"\b(?:aber|jedoch|dagegen|allerdings|gegen)\b"),
+        ("nadel", r"\bvoordelen", r"\bnadelen", r"\b(?:maar|echter|tegen)\b"),
+        ("минус недост", r"\b(?:плюс|преимуществ)", r"\b(?:минус|недостат)", r"\b(?:но|однако|против)\b"),
+        ("dezav", r"\bavantaj", r"\bdezavantaj", r"\b(?:ama|ancak|fakat)\b"),
+        ("缺点 劣势 弊", "优点|优势|利", "缺点|劣势|弊", "但|然而"),
+        ("デメリット 短所 欠点", "(?<!デ)メリット|長所|利点", "デメリット|短所|欠点", "しかし|一方|ただし"),
+        ("단점", "장점", "단점", "하지만|그러나|반면"),
+    )
+)
 #: What asks for a number, each with the word that it can't do without.
 _FIGURE = {
     "how ": re.compile(r"\bhow (?:many|much|old|tall|long|far|heavy|fast|high|deep|wide|big)\b"),
@@ -292,6 +325,14 @@ class Wanted:
     def both_sides(self) -> int | None:
         """How many arguments for, where as many against are wanted."""
         return _number(_SIDES.search(self.brief)) if OTHER_SIDE.search(self.brief) else None
+
+    def other_side(self, answer: str) -> bool:
+        """Whether both sides of a question are wanted and `answer` names one of them and does not come to the other."""
+        ask = self.brief
+        for stems, one, other, turn in _BOTH:
+            if any(stem in ask for stem in stems) and other.search(ask) and one.search(ask):
+                return bool(one.search(answer)) and not other.search(answer) and not turn.search(answer)
+        return False
 
     def options(self) -> frozenset[str]:
         """The letters to choose from."""
