@@ -34,8 +34,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 #: Kana and Han stand between these, full-width marks between the others; Hangul, after them, is written with spaces.
 _UNSPACED, _SPACED_AGAIN = "\u2e80", "\uac00"
 _FULL_WIDTH, _HALF_WIDTH = "\uff01", "\uff61"
+_UNSPACED_RE = re.compile("[\u2e80-\uabff\uff01-\uff60]")
+_BETWEEN = frozenset("“”‘’…—")
 #: What stands before the space before a sentence, near enough; `signals` looks closely.
 _BREAKS = frozenset(".!?:;,-)\"' ")
+#: Marks after which a sentence follows at once.
+_UNSPACED_BREAKS = frozenset("。！？：；，、」』”…")
 
 
 class Hit(NamedTuple):
@@ -248,10 +252,10 @@ class Scan:
 
 def _closely(text: str, start: int, end: int, patterns: _Patterns) -> list[Hit]:
     """The hits of `patterns`, whose anchor stands at `start` to `end`: word edges and the steps that follow."""
-    within = start > 1 and text[start - 2] not in _BREAKS
+    within = start > 1 and text[start - 2] not in _BREAKS and text[start - 1] not in _UNSPACED_BREAKS
     if (within and patterns.open_only) or (start and _wordish(text[start - 1]) and _wordish(text[start])):
         return []
-    goes_on = end < len(text) and _goes_on(text, end) and _wordish(text[end - 1])
+    goes_on = _continues(text, end)
     hits = [
         Hit(entry.rule, start, end)
         for entry in patterns.complete
@@ -272,7 +276,7 @@ def _closely(text: str, start: int, end: int, patterns: _Patterns) -> list[Hit]:
                 and entry not in done
                 and (entry.open_ended or not goes_on)
                 and not (entry.opens and within)
-                and (phrase in step.open_ended or not _goes_on(text, at + len(phrase)))
+                and (phrase in step.open_ended or not _continues(text, at + len(phrase)))
             ):
                 done.append(entry)
                 stop = _follow(text, at + len(phrase), entry.steps[1:])
@@ -305,7 +309,7 @@ def _step(text: str, at: int, step: Step) -> int:
         if skipped >= step.least and text.startswith(step.texts, at):
             for phrase in step.texts:
                 end = at + len(phrase)
-                if text.startswith(phrase, at) and (phrase in step.open_ended or not _goes_on(text, end)):
+                if text.startswith(phrase, at) and (phrase in step.open_ended or not _continues(text, end)):
                     return end
         at = _past_word(text, at)
         if at < 0:
@@ -317,9 +321,11 @@ def _past_word(text: str, at: int) -> int:
     """Where the word at `at` ends; -1 if the sentence, the text or too long a word ends it. Where no spaces stand
     between words, each character is one."""
     char = text[at : at + 1]
-    if _UNSPACED <= char < _SPACED_AGAIN or _FULL_WIDTH <= char < _HALF_WIDTH:
+    if _UNSPACED <= char < _SPACED_AGAIN or _FULL_WIDTH <= char < _HALF_WIDTH or char in _BETWEEN:
         return -1 if char in _STOPS else at + 1
     stop = text.find(" ", at, at + _LONGEST_WORD + 1)
+    if not text.isascii() and (unspaced := _UNSPACED_RE.search(text, at, at + _LONGEST_WORD if stop < 0 else stop)):
+        return unspaced.start()  # a Latin word or a number among Han
     return -1 if stop < 0 or text[stop - 1] in _STOPS else stop
 
 
@@ -328,8 +334,9 @@ def _wordish(char: str) -> bool:
     return (char.isalnum() or char in _MARKS) and char < "\u1100"
 
 
-def _goes_on(text: str, at: int) -> bool:
-    if at >= len(text):
+def _continues(text: str, at: int) -> bool:
+    """Whether the word before `at` goes on there."""
+    if at >= len(text) or not _wordish(text[at - 1]):
         return False
     char = text[at]
     if char == "'":
