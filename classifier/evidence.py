@@ -165,11 +165,9 @@ class Evidence:
 
     def unread(self) -> bool:
         """Whether the text is evidently in a language that no lexicon covers, unasked."""
-        return (
-            self.language is None
-            and not self.wanted.translation
-            and self.book.speech.unread(self._words, self._beginning())
-        )
+        if self.language is not None or self.wanted.translation or self.voice.whole == "json":
+            return False
+        return self.book.speech.unread(self._words, self._beginning())
 
     @cached_property
     def _words(self) -> list[str]:

@@ -174,7 +174,8 @@ def _frank(finding: Finding, evidence: Evidence) -> bool:
         return opens
     if rule.signal.name in RESERVE and (opens or _OF_THE_TEXT.search(sentence)):
         return True
-    if rule.weight < UNMISTAKABLE or _SOMEBODY.search(sentence):
+    plain = rule.weight >= UNMISTAKABLE or rule.signal.name == "capability_denial"
+    if not plain or _SOMEBODY.search(sentence):
         return False
     wanted = evidence.wanted
     if wanted.a_no:
