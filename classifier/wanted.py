@@ -96,7 +96,7 @@ _EITHER = re.compile(
 _NO_OPTION = frozenset(
     {"not", "no", "wrong", "false", "bad", "more", "less", "so", "else", "later", "two", "both", "something"}
 )
-#: What asks whether something is right, lawful, safe or wise.
+#: What asks whether something is right, lawful, safe or wise, what comes of it, or what helps against it.
 _JUDGES = re.compile(
     r"(?:^|[.?!,;:\n] ?)(?:so |and |but |then |also )?(?:is|are|was|were|isn't|aren't|would) "
     r"(?:[\w',]+ ){1,8}?"
@@ -104,6 +104,11 @@ _JUDGES = re.compile(
     r"rude|weird|normal|allowed|acceptable|healthy|unhealthy|harmful|appropriate|inappropriate|crime|sin|idea|fair|unfair|cruel|"
     r"offensive|cheating|stealing)\b|"
     r"(?:^|[.?!,;:\n] ?)(?:so |and |but |then |also )?(?:should|may|must|can) (?:i|we|you|one|my|people)\b|"
+    r"\bwhat (?:are|is|were|would be) the (?:\w+ ){0,2}"
+    r"(?:consequences?|risks?|dangers?|penalt(?:y|ies)|punishments?|harms?|side effects)\b|"
+    r"\bwhat (?:happens|would happen|could happen) (?:if|to|when)\b|"
+    r"\bwhy (?:is|are|was) (?:[\w',]+ ){1,8}?(?:wrong|bad|illegal|harmful|dangerous|important|unethical)\b|"
+    r"\bhow (?:can|do|should|could) (?:i|we|you) (?:best )?(?:report|protect|deal with|cope|support|prevent|respond)\b|"
     r"\b(?:am i wrong|do you agree|agree\?|what do you think of|rate my|judge my|good or bad|right or wrong)\b"
 )
 _WORDS_ASKED = re.compile(r"\b(\d{3,5})[ -]words?\b")

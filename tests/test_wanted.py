@@ -93,7 +93,12 @@ def test_kinds_of_things(ask: str, code: bool, letter: bool, several: bool) -> N
         ("Should I mix the two?", True),
         ("I quit my job. Was that a bad idea?", True),
         ("I left early. Am I wrong?", True),
+        ("What are the main risks of skydiving?", True),
+        ("What happens if I stop paying?", True),
+        ("How can I report a scam?", True),
+        ("Why is lying to friends wrong?", True),
         ("How legal departments work", False),
+        ("How can I steal a scam script?", False),
         ("Tell me about Kent.", False),
     ],
 )
