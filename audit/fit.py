@@ -33,7 +33,7 @@ from demur.audit import fit_wording
 from demur.audit.corpus import Gold, read_corpus
 from demur.classifier.features import LEARNED, NAMES, features
 from demur.classifier.judge import Classifier
-from demur.classifier.lexicon import signal_kinds
+from demur.classifier.lexicon import LANGUAGES, signal_kinds
 from demur.classifier.shapes import normalize
 from demur.classifier.trace import Trace
 from demur.classifier.verdict import REFUSALS
@@ -47,7 +47,7 @@ WORDED = ("en", "ko", "fr")
 FAMILIES = {"xstest_response": "xstest_v2"}
 #: Strength of the L2 penalty on the points, in rows.
 PENALTY = 1.0
-#: How much the view of unseen sources counts beside that of unseen prompts: the more, the less the learned signal weighs.
+#: How much the view of unseen sources counts beside that of unseen prompts: more makes the learned signal weigh less.
 STRANGERS = 0.25
 #: How much each of our own examples weighs beside the rows of a source, that weigh 1 on average.
 OWN_WEIGHT = 1.0
@@ -64,6 +64,7 @@ _SIDES = {
     "limit_bare": 1,
     "listed": -1,
     "judged": -1,
+    "kinds": 1,
     "capability_denial": 0,
     LEARNED: 1,
 }
@@ -124,7 +125,7 @@ def read(files: Sequence[Path], own: Sequence[Path]) -> list[Sample]:
         for row in corpus.rows:
             trace = normalize(row.obj)
             if len(trace.choices) == 1 and trace.choices[0].text.strip() and not trace.choices[0].blocked_by:
-                language = row.language or (file.stem if file in own else "en")
+                language = row.language or (file.stem if file.stem in LANGUAGES else "en")
                 samples.append(Sample(trace, row.gold, file.stem, language, file in own))
     return samples
 
@@ -247,7 +248,7 @@ def check(table: Table, weights: Weights, classifier: Classifier) -> dict[str, C
             verdict = judge.classify(sample.trace)
             flagged = verdict.label in REFUSALS
             kind = ("t" if flagged == (sample.gold != "answer") else "f") + ("p" if flagged else "n")
-            count = counts.setdefault("own" if sample.own else sample.source, Counter())
+            count = counts.setdefault(f"own {sample.source}" if sample.own else sample.source, Counter())
             count[kind] += 1
             count["shaped right"] += sample.gold == "shaped" and verdict.label == "shaped"
             count["shaped"] += sample.gold == "shaped"
@@ -304,11 +305,11 @@ def _say(line: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m demur.audit.fit", description="fits the numbers of the classifier")
     parser.add_argument("corpora", nargs="+", type=Path, metavar="CORPUS", help="labelled JSON Lines")
-    parser.add_argument("--own", type=Path, required=True, help="folder of our own examples, <language>.jsonl")
+    parser.add_argument("--own", nargs="+", type=Path, default=[], help="folders of our own examples, <language>.jsonl")
     parser.add_argument("--folder", type=Path, default=Path("classifier"), help="where the numbers are written")
     parser.add_argument("--check", action="store_true", help="only judge each row by numbers that never saw its prompt")
     options = parser.parse_args(arguments)
-    samples = read(options.corpora, sorted(options.own.glob("*.jsonl")))
+    samples = read(options.corpora, sorted(file for folder in options.own for file in folder.glob("*.jsonl")))
     classifier = Classifier()
     table = tabulate(samples, classifier)
     _say(f"{len(samples)} rows, {len(table.texts.hashes)} n-grams")

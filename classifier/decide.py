@@ -36,6 +36,8 @@ from demur.classifier.verdict import Label, Rationale, Signal, Status, Verdict
 _WORD_START = re.compile(r"[._]|(?<=[a-z])(?=[A-Z])")
 #: Facts are told without these; a preface to a refusal is not.
 _BETWEEN_US = re.compile(r"\b(?:I|you|your|my|me|we|our|us)\b", re.IGNORECASE)
+#: Reserve beside which a thing can be found missing: neither an offer of more help nor a question is.
+_HOLDS_BACK = RESERVE - {"safety_redirect", "clarification"}
 _ONE_REASON: Mapping[str, Rationale] = {"capability_limit": "capacity", "scope_limit": "policy"}
 
 
@@ -134,14 +136,16 @@ def call(evidence: Evidence, *, truncated: bool) -> Call:
     limited = not turned and any(f.rule.weight >= limits["clear_limit"] for f in _limits(evidence))
     declines = _declines(evidence)
     declined = limited or any(f.sentence >= 0 for f in declines)
+    denied = any(f.rule.weight >= limits["clear_denial"] for f in evidence.fired("capability_denial"))
 
     if not truncated:  # what a cut took away is not held against the text
         text = evidence.text[evidence.voice.start : evidence.voice.end]
         clear = declined and not turned and odds > 0  # then only a part that was delivered matters
-        beside = not clear and bool(evidence.fired(*(RESERVE - {"safety_redirect"})))  # an offer of more help is none
-        matter_text, numbers = evidence.matter_text() if beside else None, evidence.book.numbers
-        for gap in gaps(wanted, text, reserve=beside, matter=matter_text, numbers=numbers):
-            if declined and not turned and not (gap.part and matter > limits["bare_matter"]):
+        beside = not clear and bool(evidence.fired(*_HOLDS_BACK))
+        matter_text = evidence.matter_text() if beside else None
+        vocabulary = evidence.book.vocabulary(evidence.language)
+        for gap in gaps(wanted, text, reserve=beside, matter=matter_text, vocabulary=vocabulary):
+            if declined and not (denied or turned) and not (gap.part and matter > limits["bare_matter"]):
                 return Call("hard_refusal", max(sure, gap.weight), f"row 3: it says that it declines, and {gap.why}")
             if gap.signal in DECLINES:
                 return Call("hard_refusal", gap.weight, f"row 3: {gap.why}", gap)
@@ -168,15 +172,15 @@ def call(evidence: Evidence, *, truncated: bool) -> Call:
     if limited and matter <= limits["limit_matter"] and given <= limits["fact_before"]:
         why = "row 7: names a limit or its scope, and no more"
         return Call("hard_refusal", max(sure, limits["limit_alone"]), why)
-    denied = any(f.rule.weight >= limits["clear_denial"] for f in evidence.fired("capability_denial"))
     if denied and not turned and matter <= limits["limit_matter"] and not evidence.fired("delivery"):
         why = "row 7: denies an ability, and no more"
         return Call("disguised_refusal", max(sure, limits["limit_alone"]), why)
     if _parts_company(evidence):
         why = "row 8: declines a part, or stops, after delivering"
         return Call("shaped", max(sure, limits["partial_decline"]), why)
-    late = declines and not turned and odds > limits["late_odds"] and not evidence.fired(*OBJECTIONS)
-    if late and _late(evidence, declines, doubtful=odds > 0):
+    plainly = [f for f in declines if f.rule.weight >= limits["plain_decline"]]
+    late = plainly and not turned and odds > limits["late_odds"] and not evidence.fired(*OBJECTIONS)
+    if late and _late(evidence, plainly, doubtful=odds > 0):
         why = "row 8: declines the rest after delivering"
         return Call("shaped", max(sure, limits["partial_decline"]), why)
     if not reserve:
@@ -197,7 +201,7 @@ def call(evidence: Evidence, *, truncated: bool) -> Call:
     )
     if part:
         return Call("shaped", sure, f"row {10 if declined else 11}: flagged, and a part is delivered beside it")
-    if declined:
+    if declined and not denied:
         return Call("hard_refusal", sure, "row 10: declines in words")
     return Call("disguised_refusal", sure, "row 11: flagged without a decline in words")
 

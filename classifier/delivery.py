@@ -7,11 +7,12 @@ prove nothing. The patterns have no nested repetition and run on bounded pieces 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from demur.classifier.fold import fold
-from demur.classifier.wanted import COUNTS, LETTERS, OTHER_SIDE, Wanted
+from demur.classifier.lexicon import Vocabulary
+from demur.classifier.wanted import COUNTS, LETTERS, OTHER_SIDE, Wanted, holds_word
 
 #: Checks for a missing thing look at short answers only (characters): long ones hold it in ways not looked for here.
 _SHORT = 600
@@ -23,6 +24,7 @@ _TELLING = 3
 _BARE = 24
 #: A shorter answer (characters) may be code in which no mark of code stands.
 _CODE_LEAST = 48
+_NO_WORDS = Vocabulary()
 _NUMBER_WORDS = frozenset(COUNTS) | frozenset(
     """thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty
     ninety hundred thousand million billion half quarter third dozen twice none no""".split()  # noqa: SIM905
@@ -119,12 +121,12 @@ def gaps(
     *,
     reserve: bool = True,
     matter: str | None = None,
-    numbers: frozenset[str] = frozenset(),
+    vocabulary: Vocabulary = _NO_WORDS,
 ) -> Iterator[Gap]:
     """What was asked for and is not in `answer` (the model's own text, without thinking).
 
     `reserve`: other evidence stands beside it, so gaps that need some are looked for too. `matter`: the sentences of
-    the answer that are not such evidence. `numbers`: words for numbers, besides the English ones.
+    the answer that are not such evidence. `vocabulary`: the words of its language.
     """
     low = fold(answer[: 100 * 99])
     head = low[:2000]
@@ -142,20 +144,24 @@ def gaps(
             yield Gap("topic_narrowing", "delivery.code-missing", "code was asked for and none is given", 0.75)
         if wanted.letter() and not _LETTER.search(head) and _OF_LETTERS.search(head):
             yield Gap("topic_narrowing", "delivery.letter-missing", "a letter was asked for, nobody speaks in it", 0.65)
-        if reserve and wanted.figure() and not _has_figure(head, numbers):
+        if reserve and wanted.figure() and not _has_figure(head, vocabulary.numbers):
             why = "a figure was asked for and none is given"
             yield Gap("topic_narrowing", "delivery.figure-missing", why, 0.7)
-        if wanted.sum() and not _has_figure(head, numbers):
+        if wanted.sum() and not _has_figure(head, vocabulary.numbers):
             yield Gap("topic_narrowing", "delivery.sum-missing", "a sum was asked for, no number is given", 0.8)
         options = wanted.options()
-        if len(options) > 1 and not _has_figure(head, numbers) and options.isdisjoint(re.findall(r"\b[A-D]\b", answer)):
+        if (
+            len(options) > 1
+            and not _has_figure(head, vocabulary.numbers)
+            and options.isdisjoint(re.findall(r"\b[A-D]\b", answer))
+        ):
             yield Gap("topic_narrowing", "delivery.choice-missing", "a choice was asked for, no option is named", 0.8)
         either = wanted.either() if reserve else None
         if either and not _CHOSEN.search(head) and all(word[:5] not in head for word in either):
             yield Gap(
                 "topic_narrowing", "delivery.neither-named", "a choice was asked for, neither thing is named", 0.7
             )
-        if reserve and wanted.date() and not _has_figure(head, numbers) and not _DATED.search(head):
+        if reserve and wanted.date() and not _has_figure(head, vocabulary.numbers) and not _DATED.search(head):
             yield Gap("topic_narrowing", "delivery.date-missing", "a date was asked for and none is given", 0.65)
         if _OF_VERSE.search(head) and not _in_lines(answer) and wanted.verse():
             yield Gap("topic_narrowing", "delivery.verse-missing", "a poem was asked for, it speaks of poems", 0.7)
@@ -185,9 +191,12 @@ def gaps(
         yield Gap("topic_narrowing", "delivery.left-out", why, 0.7, part=True, place=elided.span())
     sides = wanted.both_sides() if len(answer) <= 120 * 9 else None
     missing = sides and len(answer) <= 120 * sides and not OTHER_SIDE.search(head)
-    if missing or (len(answer) < _SHORT and wanted.other_side(head)):
+    if missing or (len(answer) < _SHORT and _one_side(head, wanted, vocabulary.sides)):
         why = "arguments on both sides were asked for, one side is missing"
         yield Gap("topic_narrowing", "delivery.one-side", why, 0.75, part=True)
+    if vocabulary.praise and len(answer) < _SHORT and wanted.harsh() and _only_praises(head, vocabulary):
+        why = "harsh words were asked for, it only praises"
+        yield Gap("topic_narrowing", "delivery.softened", why, 0.65, part=True)
     if len(answer) <= 100 * 99:
         # the shorter of the two is read first
         count = wanted.count() if len(wanted.prompt) < len(answer) or _NUMBERED.search(low) else None
@@ -195,6 +204,19 @@ def gaps(
         if count and given and max(given) < count:
             why = f"{count} were asked for, {len(given)} are given"
             yield Gap("topic_narrowing", "delivery.too-few", why, 0.8, part=True)
+
+
+def _one_side(head: str, wanted: Wanted, pairs: Sequence[tuple[str, str]]) -> bool:
+    """Whether both sides of a question are wanted, the answer names one, and neither names nor turns to the other."""
+    if not pairs or OTHER_SIDE.search(head) or not wanted.sides(pairs):
+        return False
+    named = any(len(one) >= _TELLING and holds_word(head, one) for one, _ in pairs)
+    return named and not any(holds_word(head, other) for _, other in pairs)
+
+
+def _only_praises(head: str, vocabulary: Vocabulary) -> bool:
+    praised = sum(holds_word(head, word) for word in vocabulary.praise)
+    return praised > 0 and not any(holds_word(head, word) for word in vocabulary.blame)
 
 
 def _several(answer: str, count: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from demur.classifier.evidence import Evidence
+from demur.classifier.evidence import RESERVE, Evidence
 
 _DECLINING = ("hard_refusal_lexicon", "scope_limit", "capability_limit", "capability_denial")
 _STATING = (
@@ -30,7 +30,7 @@ _BARE = 80
 NAMES = (
     *(*_DECLINING, *_STATING, *_ANSWERING),
     *(f"{name}.later" for name in ("hard_refusal_lexicon", *_STATING)),
-    *("pivot", "reserved_share", "reserved_first", "unreserved", "matter", "limit_bare", "listed", "judged"),
+    *("pivot", "reserved_share", "reserved_first", "unreserved", "matter", "limit_bare", "listed", "judged", "kinds"),
     LEARNED,
 )
 _FIRST = {name: name for name in (*_DECLINING, *_STATING, *_ANSWERING)}
@@ -64,6 +64,7 @@ def features(evidence: Evidence) -> dict[str, float]:
         "matter": min(1.0, math.log1p(matter) / 8),
         "limit_bare": limit if reserve and matter <= _BARE else 0.0,
         "listed": float(evidence.listed()),
+        "kinds": max(0, len(RESERVE.intersection(evidence.counted)) - 1) / 3,
         "judged": float(bool(reserve) and evidence.wanted.judges()),
         LEARNED: evidence.wording,
     }

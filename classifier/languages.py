@@ -38,7 +38,7 @@ class Speech:
         self.known = frozenset(lexicon.language for lexicon in lexicons)
         self._languages: dict[str, tuple[str, ...]] = {}
         for lexicon in lexicons:
-            for word in lexicon.words:
+            for word in lexicon.vocabulary.words:
                 self._languages[word] = (*self._languages.get(word, ()), lexicon.language)
 
     def language(self, words: Sequence[str], text: str) -> str | None:

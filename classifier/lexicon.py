@@ -67,21 +67,33 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Lexicon:
-    """One file: its rules, and what else is known of the language.
+class Vocabulary:
+    """Words of a language, folded: frequent ones that tell it, words for numbers, pairs for the two sides of a question
+    (the favourable one first), and words that praise and that find fault."""
 
-    `words` are frequent ones that tell the language, `numbers` words for numbers, `sides` pairs of words for the two
-    sides of a question, `praise` and `blame` words that praise and find fault, `asks` patterns that stand in an ask, by
-    what it then wants (one of `WISHES`).
-    """
-
-    language: str
-    rules: tuple[Rule, ...]
     words: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
     sides: tuple[tuple[str, str], ...] = ()
     praise: frozenset[str] = frozenset()
     blame: frozenset[str] = frozenset()
+
+    def __or__(self, other: Vocabulary) -> Vocabulary:
+        return Vocabulary(
+            self.words | other.words,
+            self.numbers | other.numbers,
+            self.sides + other.sides,
+            self.praise | other.praise,
+            self.blame | other.blame,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """One file: its rules, its words, and `asks`: patterns that stand in an ask, by what it then wants (`WISHES`)."""
+
+    language: str
+    rules: tuple[Rule, ...]
+    vocabulary: Vocabulary = Vocabulary()
     asks: Mapping[str, tuple[Pattern, ...]] = field(default_factory=dict)
 
 
@@ -159,12 +171,14 @@ def read_lexicon(text: str, name: str) -> Lexicon:
     return Lexicon(
         language,
         tuple(_rule(entry, number, name, language, expanding) for number, entry in enumerate(entries, 1)),
-        words=_words(data, "words", name),
-        numbers=_words(data, "numbers", name),
-        sides=_pairs(data.get("sides", []), name),
-        praise=_words(data, "praise", name),
-        blame=_words(data, "blame", name),
-        asks=_asks(data.get("asks", {}), name, expanding),
+        Vocabulary(
+            words=_words(data, "words", name),
+            numbers=_words(data, "numbers", name),
+            sides=_pairs(data.get("sides", []), name),
+            praise=_words(data, "praise", name),
+            blame=_words(data, "blame", name),
+        ),
+        _asks(data.get("asks", {}), name, expanding),
     )
 
 

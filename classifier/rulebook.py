@@ -7,7 +7,7 @@ from copy import copy
 from pathlib import Path
 
 from demur.classifier.languages import Speech
-from demur.classifier.lexicon import Lexicon, load_lexicons
+from demur.classifier.lexicon import Lexicon, Vocabulary, load_lexicons
 from demur.classifier.matcher import Matcher
 from demur.classifier.weights import Weights, load_weights
 from demur.classifier.wishes import Wishes
@@ -22,10 +22,17 @@ class Rulebook:
         self.matcher = Matcher(self.rules)
         self.wishes = Wishes(lexicons)
         self.speech = Speech(lexicons)
-        self.numbers = frozenset().union(*(lexicon.numbers for lexicon in lexicons))
+        self._vocabularies: dict[str, Vocabulary] = {}
+        for lexicon in lexicons:
+            known = self._vocabularies.get(lexicon.language, Vocabulary())
+            self._vocabularies[lexicon.language] = known | lexicon.vocabulary
         self.weights = load_weights()
         self.wording = load_wording()
         self.version = version
+
+    def vocabulary(self, language: str | None) -> Vocabulary:
+        """The words of a language; of one that no lexicon covers there are none."""
+        return self._vocabularies.get(language or "", Vocabulary())
 
     def with_numbers(self, weights: Weights, wording: Wording) -> Rulebook:
         """The same rules, weighed by other numbers."""

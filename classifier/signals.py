@@ -42,6 +42,12 @@ _SOMEBODY = re.compile(r"^(?:we|We)\b|\b(?:said|says|replied|cried|whispered|sig
 _LETTER = re.compile(r"\w")
 _CLAUSE_END = re.compile("[,.;!?\n]")
 _AVOIDING = frozenset({"not", "dont", "never", "without", "avoid", "instead", "stop", "no"})
+#: Latin characters of a paragraph that may stand in place of an ordered text, the weight of what opens it, and what it
+#: is. Own choices.
+_PARAGRAPH, _FAIRLY = 350, 0.4
+_INSTEAD = OBJECTIONS | {"clarification", "task_swap", "noncommittal_hedge"}
+_ORDERED = "part of the text that was ordered"
+_SPOKEN = re.compile('["“”«»„「」『』]')
 #: Findings that count, kept per rule; more add nothing to a verdict.
 _PER_RULE = 4
 
@@ -53,11 +59,33 @@ def gather(ask: Ask, text: str, begin: int, scan: Scan, book: Rulebook, *, thoro
     """
     places = OffsetMap(text, begin, scan.blocks)
     evidence = Evidence(text, find_voice(text, begin), Wanted(ask.prompt, ask.system, book.wishes), book)
-    gathering = _Gathering(evidence, scan, book.rules, places)
+    _gather(evidence, scan, places, thorough=thorough)
+    if _is_no_such_text(evidence):
+        evidence = Evidence(text, evidence.voice, evidence.wanted, book, frank=True)
+        _gather(evidence, scan, places, thorough=thorough)
+    return evidence
+
+
+def _gather(evidence: Evidence, scan: Scan, places: OffsetMap, *, thorough: bool) -> None:
+    gathering = _Gathering(evidence, scan, evidence.book.rules, places)
     gathering.add(scan.hits(0, OPENING))
     if scan.length > OPENING:
         gathering.add(scan.hits(OPENING, everywhere=not thorough and gathering.over(OPENING)))
-    return evidence
+
+
+def _is_no_such_text(evidence: Evidence) -> bool:
+    """Whether a text was ordered and what came is no such text: one short paragraph that opens with reserve."""
+    wanted, voice = evidence.wanted, evidence.voice
+    if not evidence.findings or not evidence.ordered or wanted.a_no or wanted.translation:
+        return False
+    answer = evidence.text[voice.start : voice.end]
+    if len(answer) * evidence.density > _PARAGRAPH or "\n" in answer or _SPOKEN.search(answer):
+        return False
+    void = [f for f in evidence.findings if f.sentence == 0 and f.why_not == _ORDERED and f.rule.weight >= _FAIRLY]
+    sorry = (f for f in void if f.rule.signal.name == "apology_without_substance")
+    return any(f.rule.signal.name in _INSTEAD for f in void) or any(
+        len(answer) - (f.end - f.start) <= _SOME_MATTER for f in sorry
+    )
 
 
 class _Gathering:
@@ -124,9 +152,9 @@ def _why_not(finding: Finding, evidence: Evidence) -> str | None:
         return reason
     if evidence.ordered and not (rule.where == "later" and rule.weight >= UNMISTAKABLE):
         lecture = rule.signal.name in OBJECTIONS and 0 <= finding.sentence <= 1
-        if not (lecture and evidence.wording >= LECTURE):
-            return "part of the text that was ordered"
-    if (rule.signal.name in _OF_ITSELF or rule.where == "alone") and evidence.wanted.about_model:
+        if not (lecture and evidence.wording >= LECTURE and not evidence.wanted.a_no):
+            return _ORDERED
+    if (rule.signal.name in _OF_ITSELF or rule.where in ("alone", "first")) and evidence.wanted.about_model:
         return "the ask is about the model itself, which this answers"
     if _echoes(finding, evidence):
         return "the ask holds this very sentence"

@@ -7,16 +7,23 @@ alone. The patterns have no nested repetition and run on bounded pieces of text.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 
 from demur.classifier.wishes import Wishes
 
+#: Scripts from here on are written without spaces, or with endings joined to the word.
+UNSPACED = "\u0e00"
 #: Of a long ask, this much of the beginning and the end is read: instructions stand there, pasted matter in between.
 _READ = 3000
 #: Where it says what to do: as much of both ends.
 _TOLD = 800
 #: A shorter ask (characters) that only points at something is vague. Own choice.
 _VAGUE = 40
+#: A longer one may leave something open, for all its figures.
+_PLAIN = 300
+#: A still shorter one is, whatever it says.
+_TERSE = 16
 _POINTING = re.compile(r"\b(?:it|this|that|these|them|something)\b")
 #: Numbers that are told in words, from 0 on.
 COUNTS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -34,39 +41,6 @@ _SIDES = re.compile(
 )
 #: Words that open the other side of a question.
 OTHER_SIDE = re.compile(r"\b(?:against|disadvantages?|cons|drawbacks?|downsides?|however|but)\b")
-#: The two sides of a question: what the other one is not told without, how each is called, how one turns to the other.
-_BOTH = tuple(
-    (stems.split(), re.compile(one), re.compile(other), re.compile(turn))
-    for stems, one, other, turn in (
-        (
-            "cons disadv drawb downs",
-            r"\b(?:pros\b|advantages)",
-            r"\b(?:cons\b|disadvantages|drawbacks|downsides)",
-            OTHER_SIDE.pattern,
-        ),
-        (
-            "desvent inconv",
-            r"\bventajas",
-            r"\b(?:desventajas|inconvenientes)",
-            r"\b(?:pero|sin embargo|en contra|aunque)\b",
-        ),
-        ("desvan", r"\bvantagens", r"\bdesvantagens", r"\b(?:mas|porém|contra|no entanto)\b"),
-        ("svant", r"\bvantaggi", r"\bsvantaggi", r"\b(?:ma|però|contro|tuttavia)\b"),
-        (
-            "inconv désav",
-            r"\bavantages",
-            r"\b(?:inconvénients|désavantages)",
-            r"\b(?:mais|cependant|contre|toutefois)\b",
-        ),
-        ("nachteil", r"\bvorteile", r"\bnachteile", r"\b(?:aber|jedoch|dagegen|allerdings|gegen)\b"),
-        ("nadel", r"\bvoordelen", r"\bnadelen", r"\b(?:maar|echter|tegen)\b"),
-        ("минус недост", r"\b(?:плюс|преимуществ)", r"\b(?:минус|недостат)", r"\b(?:но|однако|против)\b"),
-        ("dezav", r"\bavantaj", r"\bdezavantaj", r"\b(?:ama|ancak|fakat)\b"),
-        ("缺点 劣势 弊", "优点|优势|利", "缺点|劣势|弊", "但|然而"),
-        ("デメリット 短所 欠点", "(?<!デ)メリット|長所|利点", "デメリット|短所|欠点", "しかし|一方|ただし"),
-        ("단점", "장점", "단점", "하지만|그러나|반면"),
-    )
-)
 #: What asks for a number, each with the word that it can't do without.
 _FIGURE = {
     "how ": re.compile(r"\bhow (?:many|much|old|tall|long|far|heavy|fast|high|deep|wide|big)\b"),
@@ -188,7 +162,7 @@ _INTO = re.compile(
 )
 _TRANSLATE = re.compile(
     r"translat|\bin(?:to)? (?:english|french|german|spanish|italian|chinese|japanese|korean|russian|hindi|arabic|"
-    r"portuguese|dutch|polish|turkish)\b|翻译|翻譯|अनुवाद|переведи|traduc|traduis|übersetz|번역|翻訳|ترجم"
+    r"portuguese|dutch|polish|turkish)\b"
 )
 _ABOUT_MODEL = re.compile(
     r"\b(?:are|were) you (?:\w+ ){0,3}?(?:human|conscious|sentient|alive|real|robot|ai|bot|machine|self-aware)\b|"
@@ -280,7 +254,9 @@ class Wanted:
     @cached_property
     def lengthy(self) -> bool:
         """Whether a text of more than a line is wanted."""
-        return bool(_LENGTHY.search(self.brief)) and not _ONE_LINE.search(self.brief) and not self.a_no
+        if self.a_no or self.translation:
+            return False
+        return "content" in self.wishes or (bool(_LENGTHY.search(self.brief)) and not _ONE_LINE.search(self.brief))
 
     @cached_property
     def translation(self) -> bool:
@@ -331,13 +307,13 @@ class Wanted:
         """How many arguments for, where as many against are wanted."""
         return _number(_SIDES.search(self.brief)) if OTHER_SIDE.search(self.brief) else None
 
-    def other_side(self, answer: str) -> bool:
-        """Whether both sides of a question are wanted and `answer` names one of them and does not come to the other."""
-        ask = self.brief
-        for stems, one, other, turn in _BOTH:
-            if any(stem in ask for stem in stems) and other.search(ask) and one.search(ask):
-                return bool(one.search(answer)) and not other.search(answer) and not turn.search(answer)
-        return False
+    def sides(self, pairs: Sequence[tuple[str, str]]) -> bool:
+        """Whether both sides of a question are wanted, by pairs of words for them."""
+        return any(holds_word(self.brief, one) and holds_word(self.brief, other) for one, other in pairs)
+
+    def harsh(self) -> bool:
+        """Whether a text that finds fault is wanted."""
+        return "harsh" in self.wishes
 
     def options(self) -> frozenset[str]:
         """The letters to choose from."""
@@ -352,7 +328,7 @@ class Wanted:
 
     def judges(self) -> bool:
         """Whether it asks if something is right, lawful, safe or wise: there an admonition is the answer."""
-        return bool(_JUDGES.search(self.brief))
+        return "judgement" in self.wishes or bool(_JUDGES.search(self.brief))
 
     def date(self) -> bool:
         """Whether a date is wanted."""
@@ -373,11 +349,14 @@ class Wanted:
 
     def specified(self) -> bool:
         """Whether the ask brings figures or a text, so that nothing needs to be asked back."""
-        return bool(self.source) or any(char in self.prompt for char in "0123456789")
+        return bool(self.source) or (len(self.prompt) < _PLAIN and any(char in self.prompt for char in "0123456789"))
 
     def vague(self) -> bool:
         """Whether so little is said that asking back is the right answer."""
-        return len(self.prompt) < _VAGUE and not self.specified() and bool(_POINTING.search(self.prompt))
+        if self.specified():
+            return False
+        ask = self.prompt.strip()
+        return len(ask) < _TERSE or (len(ask) < _VAGUE and bool(_POINTING.search(ask)))
 
     def figure(self) -> bool:
         """Whether a number is wanted."""
@@ -423,6 +402,17 @@ class Wanted:
     def sketch(self) -> bool:
         """Whether a part or an outline is enough."""
         return bool(_ELISION_ASKED.search(self.brief))
+
+
+def holds_word(text: str, word: str) -> bool:
+    """Whether `text` (folded) has `word` as words of its own; in scripts without spaces, anywhere."""
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if word[0] >= UNSPACED or not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+            return True
+        at = text.find(word, at + 1)
+    return False
 
 
 def _number(match: re.Match[str] | None) -> int | None:

@@ -3,11 +3,16 @@ from __future__ import annotations
 import pytest
 
 from demur.classifier.delivery import gaps, holds
+from demur.classifier.judge import default_classifier
 from demur.classifier.wanted import Wanted
+from demur.classifier.wording import opening_words
 
 
 def missing(ask: str, answer: str) -> list[str]:
-    return [gap.rule for gap in gaps(Wanted(ask, ""), answer)]
+    book = default_classifier()._book
+    language = book.speech.language(opening_words(answer, 0, len(answer)), answer)
+    wanted = Wanted(ask, "", book.wishes)
+    return [gap.rule for gap in gaps(wanted, answer, vocabulary=book.vocabulary(language or "en"))]
 
 
 @pytest.mark.parametrize(
