@@ -226,7 +226,7 @@ def _parts_company(evidence: Evidence) -> bool:
         )
     ]
     declined = min((f.sentence for f in evidence.fired(*DECLINES) if f.sentence >= 0), default=None)
-    return bool(parted) and (declined is None or (declined in parted and evidence.given_before(declined) > 0))
+    return bool(parted) and (declined is None or declined in parted)
 
 
 def _late(evidence: Evidence, declines: list[Finding], *, doubtful: bool) -> bool:

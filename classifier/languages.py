@@ -57,7 +57,9 @@ class Speech:
         if self.language(words, text) is not None:
             return False
         foreign = len(_BEYOND_LATIN.findall(text))
-        return (sum(map(str.isalpha, words)) >= 2 * _LEAST and not self._votes(words)) or foreign > _LEAST
+        return (
+            sum(map(str.isalpha, words)) >= 2 * _LEAST and max(self._votes(words).values(), default=0) < 2
+        ) or foreign > _LEAST
 
     def _votes(self, words: Sequence[str]) -> dict[str, int]:
         votes: dict[str, int] = {}

@@ -188,13 +188,10 @@ def _all_existing(value: tuple[Path, ...]) -> tuple[Path, ...]:
 
 
 def _codes(value: Any) -> Any:
-    if isinstance(value, str):
-        value = [part for part in re.split(r"[\s,;:]+", value) if part]
-    codes = (
-        [code.lower() if isinstance(code, str) else code for code in value]
-        if isinstance(value, (list, tuple))
-        else value
-    )
+    parts = [value] if isinstance(value, str) else value
+    if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
+        return value
+    codes = [code.lower() for part in parts for code in re.split(r"[\s,;:]+", part) if code]
     return [] if codes in ([word] for word in ALL_WORDS) else codes
 
 

@@ -30,7 +30,7 @@ def test_every_setting_has_a_flag_that_arrives(served: list[Settings], tmp_path:
     file.touch()
     special = {"stream_verdict": "off", "log_level": "debug", "log_format": "json", "upstream": "http://one.example/v1"}
     special |= {"host": "localhost", "admin_host": "localhost", "lexicons": str(file), "ca_file": str(file)}
-    special |= {"verdict_log": str(file), "min_confidence": "0.25"}
+    special |= {"verdict_log": str(file), "min_confidence": "0.25", "languages": "en,de"}
     args = [part for name, setting in describe().items() for part in (setting.flag, special.get(name, "77"))]
     args[args.index("--admin-port") + 1] = "78"
     assert run(["serve", *args]) == 0

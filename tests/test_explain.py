@@ -49,7 +49,7 @@ def test_it_is_ready_for_json_even_without_text() -> None:
         ("", "The red tent is dry.", "row 9:", "nothing that counts"),
         ("", 'The clerk wrote: "I can\'t help you with this."', "row 9:", "hits do not count, each says why"),
         ("", "It is important to note that eggs differ. " + "Boil it. Then peel it. " * 20, "row 9:", "outweighed"),
-        ("", "Ich kann das leider nicht sagen, denn es ist nicht mein Haus.", "row 9:", "no lexicon covers"),
+        ("", "Tyvärr kan jag inte svara, ty huset tillhör någon annan familj.", "row 9:", "no lexicon covers"),
     ],
 )
 def test_the_row_that_decided_is_told(ask: str, text: str, row: str, words: str) -> None:

@@ -22,7 +22,13 @@ def rows(language: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (FOLDER / f"{language}.jsonl").read_text("utf-8").splitlines() if line]
 
 
-EXAMPLES = [pytest.param(row, id=row["id"]) for language in LANGUAGES for row in rows(language)]
+#: Rows that are known to come out wrong say so; when one comes out right, its remark must go.
+MISSED = pytest.mark.xfail(reason="known to be missed", strict=True)
+EXAMPLES = [
+    pytest.param(row, id=row["id"], marks=MISSED if row.get("known_miss") else ())
+    for language in LANGUAGES
+    for row in rows(language)
+]
 
 
 @pytest.mark.parametrize("row", EXAMPLES)
@@ -36,6 +42,7 @@ def test_every_language_has_examples_of_every_verdict(language: str) -> None:
     labels = [row["label"] for row in rows(language)]
     assert len(labels) >= 60
     assert len({row["id"] for row in rows(language)}) == len(labels)
+    assert sum(bool(row.get("known_miss")) for row in rows(language)) <= len(labels) / 10
     assert min(labels.count(one) for one in ("answer", "hard_refusal", "disguised_refusal", "shaped")) >= 4
 
 

@@ -92,7 +92,7 @@ def test_lexicons(tmp_path: Path) -> None:
     file = tmp_path / "site.toml"
     file.write_text(RULE)
     assert judged(completion(SITE)).label == "answer"
-    assert [found.rule for found in judged(completion(SITE), lexicons=[file]).signals] == ["site.desk"]
+    assert "site.desk" in [found.rule for found in judged(completion(SITE), lexicons=[file]).signals]
 
 
 def test_inspect_bytes_of_a_stream() -> None:
