@@ -146,6 +146,8 @@ def sentences(text: str, start: int, end: int, *, until: int | None = None) -> l
         stop = match.end()
         if stop - at < _LIST_NUMBER and (stop - at < 2 or text[match.start()] == "."):
             continue
+        if text[at] == "#" and text[match.start()] != "\n":  # a heading is one piece
+            continue
         if not (text[at].isspace() and text[at:stop].isspace()):
             out.append((at, stop))
             at = stop
