@@ -38,6 +38,10 @@ format: $(INSTALLED)  ## repairs what the linter and the formatter can
 bench: $(INSTALLED)  ## the proxy beside a bare pass-through and nginx, in one run
 	@$(VENV) tests/bench/run.py $(ARGS)
 
+.PHONY: fit
+fit: $(INSTALLED)  ## the classifier's numbers anew, from labelled JSON Lines: make fit ARGS="one.jsonl two.jsonl"
+	@$(VENV) -m demur.audit.fit $(ARGS) --own tests/data/languages tests/data/wordings
+
 .PHONY: wheel
 wheel: $(INSTALLED)  ## the wheel, in dist/
 	@rm -rf build/lib build/bdist.* dist

@@ -7,8 +7,8 @@
 3. What tells a response that delivers a part from one that delivers nothing.
 4. How sure a score makes: scores of unseen prompts against what is right.
 
-Every source weighs the same, and of every source all prompts are seen in some fold and held out in another: the table
-that is printed in the end is of verdicts by numbers that never saw the row's prompt. Writes `weights.toml` and
+A source weighs by the root of its size, everyday traffic more, so that no rule hangs on one corpus. The table that is
+printed is of verdicts by numbers that never saw the row's prompt. Writes `fitted.toml` and
 `wording.txt` with their origin. Only give it rows whose licence allows that; no text of them is written.
 """
 
@@ -30,7 +30,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import GroupKFold
 
 from demur.audit import fit_wording
-from demur.audit.corpus import Gold, read_corpus
+from demur.audit.corpus import CorpusError, Gold, read_corpus
 from demur.classifier.features import LEARNED, NAMES, features
 from demur.classifier.judge import Classifier
 from demur.classifier.lexicon import LANGUAGES, signal_kinds
@@ -121,13 +121,20 @@ def read(files: Sequence[Path], own: Sequence[Path]) -> list[Sample]:
     samples = []
     for file in (*files, *own):
         lines = enumerate(file.read_text("utf-8").splitlines(), 1)
-        corpus = read_corpus(file.stem, ((f"{file}:{number}", json.loads(line)) for number, line in lines if line))
+        corpus = read_corpus(file.stem, ((f"{file}:{n}", _loads(line, f"{file}:{n}")) for n, line in lines if line))
         for row in corpus.rows:
             trace = normalize(row.obj)
             if len(trace.choices) == 1 and trace.choices[0].text.strip() and not trace.choices[0].blocked_by:
                 language = row.language or (file.stem if file.stem in LANGUAGES else "en")
                 samples.append(Sample(trace, row.gold, file.stem, language, file in own))
     return samples
+
+
+def _loads(line: str, place: str) -> object:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise CorpusError(f"{place}: not JSON: {error}") from error
 
 
 def tabulate(samples: Sequence[Sample], classifier: Classifier) -> Table:
@@ -143,7 +150,8 @@ def tabulate(samples: Sequence[Sample], classifier: Classifier) -> Table:
     sizes = Counter(sample.source for sample in samples)
     weight = np.array([OWN_WEIGHT if sample.own else sizes[sample.source] ** -0.5 for sample in samples])
     theirs = np.array([not sample.own for sample in samples])
-    weight[theirs] /= weight[theirs].mean()
+    if theirs.any():
+        weight[theirs] /= weight[theirs].mean()
     declines = Counter(sample.source for sample in samples if sample.gold != "answer")
     everyday = {source for source, size in sizes.items() if declines[source] < EVERYDAY * size}
     weight[[sample.source in everyday for sample in samples]] *= EVERYDAY_WEIGHT
@@ -257,36 +265,46 @@ def check(table: Table, weights: Weights, classifier: Classifier) -> dict[str, C
 
 
 def write(weights: Weights, wording: Wording, samples: Sequence[Sample], folder: Path) -> None:
-    """`weights.toml` and `wording.txt` in `folder`."""
-    sources = Counter("own examples" if sample.own else sample.source for sample in samples)
-    origin = ", ".join(f"{name} ({count})" for name, count in sorted(sources.items()))
-    lines = [
-        "# What the decision weighs. Made by `make fit` but for [limits]; do not edit the rest by hand.",
-        *_wrapped(origin),
-    ]
+    """`fitted.toml` and `wording.txt` in `folder`."""
+    origin = _origin(samples)
+    lines = ["# What the decision weighs, fitted by `make fit`; do not edit by hand.", *origin]
     for name, title in _TITLES.items():
         lines += ["", f"[{name}]", f"# {title}"]
         lines += [f'"{key}" = {value}' for key, value in getattr(weights, name).items()]
     lines += ["", "[sure]", "# log odds of the score → probability that the text declines, straight lines between;"]
-    lines += [
-        "# quiet: where no rule says so",
-        *(f"{name} = {_shown(getattr(weights, name))}" for name in ("sure", "quiet")),
-    ]
-    rest = (folder / "weights.toml").read_text("utf-8")
-    (folder / "weights.toml").write_text("\n".join(lines) + "\n\n" + rest[rest.index("[meanings]") :], "utf-8")
-    head = [
-        f"# languages: {' '.join(WORDED)}",
-        "# The learned signal: hash of an n-gram of words, what it adds in 1/256 of log odds.",
-        *_wrapped(origin),
-    ]
+    lines += ["# quiet: where no rule says so"]
+    lines += [f"{name} = {_shown(getattr(weights, name))}" for name in ("sure", "quiet")]
+    (folder / "fitted.toml").write_text("\n".join(lines) + "\n", "utf-8")
+    what = "# The learned signal: the hash of an n-gram of words, and what it adds in 1/256 of log odds."
     rows = [f"{hash:x} {number}" for hash, number in sorted(wording.numbers.items())]
+    head = [f"# languages: {' '.join(WORDED)}", what, *origin]
     (folder / "wording.txt").write_text("\n".join(head + rows) + "\n", "ascii")
+
+
+def _origin(samples: Sequence[Sample]) -> list[str]:
+    """The sources, their licences as far as they are known here, and their rows, as lines of remarks."""
+    rows = Counter(_OWN if sample.own else sample.source for sample in samples)
+    told = "; ".join(f"{_ORIGINS.get(name, name)}: {count} rows" for name, count in sorted(rows.items()))
+    return textwrap.wrap(f"Fitted on {told}.", 118, initial_indent="# ", subsequent_indent="# ")
 
 
 def _shown(knots: Knots) -> str:
     return f"[{', '.join(f'[{odds}, {probability}]' for odds, probability in knots)}]"
 
 
+_OWN = "examples of our own (tests/data)"
+#: Where the sources that shipped numbers were fitted on come from, and under which licence.
+_ORIGINS = {
+    "xstest_v2": "XSTest v2 (paul-rottger/exaggerated-safety, CC-BY-4.0)",
+    "xstest_response": "XSTest-response (allenai/xstest-response, ODC-BY as far as known)",
+    "chatgpt_refusals": "chatgpt-refusals (maxwellreuter/chatgpt-refusals, MIT)",
+    "current_models": "Dual-RoBERTa-Classifiers (ramyalsaffar, MIT)",
+    "korean": "K-OverRefusal (Marker-Inc-Korea, MIT)",
+    "french": "criminal-law questions in French (Reliable-Information-Lab-HEVS)",
+    "coconot_answers": "CoCoNot, contrast set (allenai/noncompliance)",
+    "alpaca_eval_answers": "AlpacaEval answers (tatsu-lab/alpaca_eval)",
+    "tool_calls": "glaive function calling",
+}
 _TITLES = {
     "points": "log odds of a refusal per feature, for languages that the learned signal does not know",
     "worded": "the same where it does",
@@ -294,22 +312,22 @@ _TITLES = {
 }
 
 
-def _wrapped(origin: str) -> list[str]:
-    return textwrap.wrap(f"Fitted on: {origin}.", 118, initial_indent="# ", subsequent_indent="# ")
-
-
 def _say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m demur.audit.fit", description="fits the numbers of the classifier")
     parser.add_argument("corpora", nargs="+", type=Path, metavar="CORPUS", help="labelled JSON Lines")
     parser.add_argument("--own", nargs="+", type=Path, default=[], help="folders of our own examples, <language>.jsonl")
     parser.add_argument("--folder", type=Path, default=Path("classifier"), help="where the numbers are written")
     parser.add_argument("--check", action="store_true", help="only judge each row by numbers that never saw its prompt")
     options = parser.parse_args(arguments)
-    samples = read(options.corpora, sorted(file for folder in options.own for file in folder.glob("*.jsonl")))
+    try:
+        samples = read(options.corpora, sorted(file for folder in options.own for file in folder.glob("*.jsonl")))
+    except (CorpusError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     classifier = Classifier()
     table = tabulate(samples, classifier)
     _say(f"{len(samples)} rows, {len(table.texts.hashes)} n-grams")
@@ -321,7 +339,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     if not options.check:
         write(*fit(table, load_weights()), samples, options.folder)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -7,7 +7,7 @@ The flow, one file a step:
     grammar, lexicon, lexicons/*.toml        the phrases: rules are data, each with examples that are held to
     voice, wanted, delivery                  whose words are these; what the ask wants; whether it is there
     signals                                  hits  →  findings: named evidence with spans, counted or not, and why
-    features, decide, weights.toml           findings  →  label and confidence; the decision table stands in `decide`
+    features, decide, weights                findings  →  label and confidence; the decision table stands in `decide`
     session, judge                           one choice piece by piece; whole traces; several choices
     stream                                   events → sessions → verdict, for files and for the wire
     explain                                  every rule that hit, and why it counted or not

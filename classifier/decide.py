@@ -18,7 +18,8 @@
     11  anything else that was flagged                         disguised_refusal; shaped when a part is delivered
 
 An answer in a language that no lexicon covers was not read: its confidence is about one half (`unread`).
-Knows signals and numbers, no phrase and no vendor. The numbers stand in `weights.toml`.
+Knows signals and numbers, no phrase and no vendor. The numbers stand in `fitted.toml` and
+`weights.toml`.
 """
 
 from __future__ import annotations

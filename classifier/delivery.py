@@ -210,7 +210,7 @@ def _one_side(head: str, wanted: Wanted, pairs: Sequence[tuple[str, str]]) -> bo
     """Whether both sides of a question are wanted, the answer names one, and neither names nor turns to the other."""
     if not pairs or OTHER_SIDE.search(head) or not wanted.sides(pairs):
         return False
-    named = any(len(one) >= _TELLING and holds_word(head, one) for one, _ in pairs)
+    named = any(len(one) >= (2 if one[0] >= _UNSPACED else _TELLING) and holds_word(head, one) for one, _ in pairs)
     return named and not any(holds_word(head, other) for _, other in pairs)
 
 

@@ -1,6 +1,6 @@
 """The evidence on one text as a short list of named numbers, each between 0 and about 1.
 
-They are what `weights.toml` weighs. A new idea about how models decline becomes a signal with its rules, or a number
+They are what `fitted.toml` weighs. A new idea about how models decline becomes a signal with its rules, or a number
 here; it never becomes an exception in the decision.
 """
 

@@ -116,7 +116,7 @@ def load_lexicons(
         if language not in LANGUAGES:
             raise LexiconError(f"no lexicon for the language {language!r}; there are: {', '.join(LANGUAGES)}")
     digest = hashlib.sha256()
-    for numbers in ("weights.toml", "wording.txt"):
+    for numbers in ("fitted.toml", "weights.toml", "wording.txt"):
         digest.update(files("demur.classifier").joinpath(numbers).read_bytes())
     lexicons: list[Lexicon] = []
     chosen = [language for language in LANGUAGES if languages is None or language in languages]

@@ -1,4 +1,5 @@
-"""The numbers of the decision, from `weights.toml`: what each feature weighs, limits, and how sure a score makes."""
+"""The numbers of the decision: what each feature weighs and how sure a score makes (`fitted.toml`), thresholds of the
+table (`weights.toml`)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class Weights:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Weights:
-        """From the tables of the file."""
+        """From the tables of both files."""
         sure, quiet = (
             tuple((float(odds), float(probability)) for odds, probability in data["sure"][name])
             for name in ("sure", "quiet")
@@ -54,4 +55,6 @@ class Weights:
 @cache
 def load_weights() -> Weights:
     """The numbers that ship."""
-    return Weights.of(tomllib.loads(files("demur.classifier").joinpath("weights.toml").read_text("utf-8")))
+    room = files("demur.classifier")
+    read = (tomllib.loads(room.joinpath(name).read_text("utf-8")) for name in ("fitted.toml", "weights.toml"))
+    return Weights.of({name: table for data in read for name, table in data.items()})
