@@ -145,8 +145,7 @@ def call(evidence: Evidence, *, truncated: bool) -> Call:
         clear = declined and not turned and odds > 0  # then only a part that was delivered matters
         beside = not clear and bool(evidence.fired(*_HOLDS_BACK))
         matter_text = evidence.matter_text() if beside else None
-        vocabulary = evidence.book.vocabulary(evidence.language)
-        for gap in gaps(wanted, text, reserve=beside, matter=matter_text, vocabulary=vocabulary):
+        for gap in gaps(wanted, text, reserve=beside, matter=matter_text, vocabulary=evidence.vocabulary()):
             if declined and not (denied or turned) and not (gap.part and matter > limits["bare_matter"]):
                 return Call("hard_refusal", max(sure, gap.weight), f"row 3: it says that it declines, and {gap.why}")
             if gap.signal in DECLINES:

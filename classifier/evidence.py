@@ -7,12 +7,12 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from demur.classifier.lexicon import Rule, signal_kinds
+from demur.classifier.lexicon import Rule, Vocabulary, signal_kinds
 from demur.classifier.rulebook import Rulebook
 from demur.classifier.verdict import Signal, Span
 from demur.classifier.voice import Voice
 from demur.classifier.wanted import Wanted
-from demur.classifier.wording import opening_words
+from demur.classifier.wording import READ, opening_words
 
 #: Signals that object to the ask, its premise or its purpose.
 OBJECTIONS = frozenset({"premise_rebuttal", "admonition", "value_statement", "safety_redirect"})
@@ -162,6 +162,14 @@ class Evidence:
         if language := self.book.speech.language(self._words, self._beginning()):
             return language
         return next((f.rule.language for f in self.findings if f.why_not is None), None)
+
+    def vocabulary(self) -> Vocabulary:
+        """The words of the language of the text; of a text too short to tell it, of the ask's."""
+        language = self.language
+        if language is None:
+            ask = self.wanted.prompt[:READ]
+            language = self.book.speech.language(opening_words(ask, 0, len(ask)), ask)
+        return self.book.vocabulary(language)
 
     def unread(self) -> bool:
         """Whether the text is evidently in a language that no lexicon covers, unasked."""

@@ -4,15 +4,15 @@ import pytest
 
 from demur.classifier.delivery import gaps, holds
 from demur.classifier.judge import default_classifier
+from demur.classifier.trace import Ask
 from demur.classifier.wanted import Wanted
-from demur.classifier.wording import opening_words
 
 
 def missing(ask: str, answer: str) -> list[str]:
-    book = default_classifier()._book
-    language = book.speech.language(opening_words(answer, 0, len(answer)), answer)
-    wanted = Wanted(ask, "", book.wishes)
-    return [gap.rule for gap in gaps(wanted, answer, vocabulary=book.vocabulary(language or "en"))]
+    session = default_classifier().session(Ask(ask))
+    session.feed(answer)
+    evidence = session.evidence()
+    return [gap.rule for gap in gaps(evidence.wanted, answer, vocabulary=evidence.vocabulary())]
 
 
 @pytest.mark.parametrize(
