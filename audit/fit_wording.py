@@ -106,6 +106,5 @@ def unseen_by_family(texts: Texts) -> np.ndarray:
 
 
 def numbers(hashes: Sequence[int], added: np.ndarray) -> dict[int, int]:
-    """As `Wording` takes them: those that are not 0, in its unit."""
-    units = np.rint(added / UNIT).astype(int).tolist()
-    return {hash: unit for hash, unit in zip(hashes, units, strict=True) if unit}
+    """As `Wording` takes them, in its unit; also those that are 0, so that what goes on from them is found."""
+    return dict(zip(hashes, np.rint(added / UNIT).astype(int).tolist(), strict=True))

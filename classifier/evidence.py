@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
 
+from demur.classifier.lazy import lazy
 from demur.classifier.lexicon import Rule, Vocabulary, signal_kinds
 from demur.classifier.rulebook import Rulebook
 from demur.classifier.verdict import Signal, Span
@@ -87,7 +87,7 @@ class Evidence:
         """Whether the text is what was asked to be written, not what the model has to say."""
         return not self.frank and self.wanted.content
 
-    @cached_property
+    @lazy
     def a_no_to_translate(self) -> bool:
         """Whether a translation is wanted and the ask itself holds words that decline: then they come back in it."""
         if not self.wanted.translation:
@@ -156,7 +156,7 @@ class Evidence:
             return True
         return text.find("\n2.", 0, end) >= 0 and text.find("\n3.", 0, end) >= 0
 
-    @cached_property
+    @lazy
     def language(self) -> str | None:
         """The language that the text is in, as far as it can be told; else that of the rules that fired."""
         if language := self.book.speech.language(self._words, self._beginning()):
@@ -177,11 +177,11 @@ class Evidence:
             return False
         return self.book.speech.unread(self._words, self._beginning())
 
-    @cached_property
+    @lazy
     def _words(self) -> list[str]:
         return opening_words(self.text, self.voice.start, self.voice.end)
 
-    @cached_property
+    @lazy
     def density(self) -> float:
         """How many Latin characters one of this text stands for: scripts differ in what a character says."""
         text = self._beginning()
@@ -196,12 +196,12 @@ class Evidence:
     def _beginning(self) -> str:
         return self.text[self.voice.start : min(self.voice.end, self.voice.start + 400)]
 
-    @cached_property
+    @lazy
     def worded(self) -> bool:
         """Whether the learned signal knows the language."""
         return self.language in self.book.wording.languages
 
-    @cached_property
+    @lazy
     def wording(self) -> float:
         """What the learned signal says, in log odds; 0 where it does not know the language."""
         if not self.worded:

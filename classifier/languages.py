@@ -27,6 +27,8 @@ _SCRIPTS = tuple(
 _BEYOND_LATIN = re.compile("[\u0370-\u1dff\u3040-\ud7ff\U00020000-\U0002ffff]")
 #: Of so many words one must be a frequent one of the language.
 _ONE_IN = 8
+#: Words that are looked at.
+_ENOUGH = 60
 #: Fewer words or letters tell nothing.
 _LEAST = 4
 
@@ -50,7 +52,7 @@ class Speech:
         if not votes:
             return None
         best = max(votes, key=votes.__getitem__)
-        return best if votes[best] >= max(2, len(words) // _ONE_IN) else None
+        return best if votes[best] >= max(2, min(len(words), _ENOUGH) // _ONE_IN) else None
 
     def unread(self, words: Sequence[str], text: str) -> bool:
         """Whether `text` is evidently in a language that no lexicon covers."""
@@ -64,7 +66,7 @@ class Speech:
     def _votes(self, words: Sequence[str]) -> dict[str, int]:
         votes: dict[str, int] = {}
         get = self._languages.get
-        for word in words:
+        for word in words[:_ENOUGH]:
             for language in get(word, ()):
                 votes[language] = votes.get(language, 0) + 1
         return votes

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import ahocorasick_rs
@@ -67,11 +67,11 @@ _Way = tuple[_Entry, Step, str]
 
 
 class _Patterns:
-    """Patterns that begin with one anchor, ready to be followed all at once; shared by anchors that mean the same."""
+    """Patterns that begin with one anchor, ready to be followed all at once."""
 
     __slots__ = ("complete", "long", "most", "open_only", "short")
 
-    def __init__(self, entries: tuple[_Entry, ...]) -> None:
+    def __init__(self, entries: Sequence[_Entry]) -> None:
         self.complete = [entry for entry in entries if not entry.steps]
         self.open_only = all(entry.opens for entry in entries)
         self.most = max((entry.steps[0].most for entry in entries if entry.steps), default=-1)
@@ -88,30 +88,20 @@ def _last(found: tuple[int, _Anchor]) -> int:
     return found[0]
 
 
-class _Sharing:
-    """Makes `_Patterns`, the same for the same entries."""
-
-    def __init__(self) -> None:
-        self._made: dict[tuple[int, ...], _Patterns] = {}
-
-    def __call__(self, entries: Sequence[_Entry]) -> _Patterns:
-        key = tuple(map(id, entries))
-        if key not in self._made:
-            self._made[key] = _Patterns(tuple(entries))
-        return self._made[key]
-
-
 class _Anchor:
     """A text that the automaton finds, with the patterns that begin with it."""
 
     __slots__ = ("everywhere", "far", "length", "phrases", "unless")
 
-    def __init__(self, length: int) -> None:
+    def __init__(
+        self, length: int, phrases: Sequence[_Entry], unless: Mapping[int, Sequence[_Entry]], far: frozenset[int]
+    ) -> None:
+        everywhere = [entry for entry in phrases if entry.rule in far]
         self.length = length
-        self.phrases: _Patterns | None = None
-        self.everywhere: _Patterns | None = None  # those whose rule may stand beyond the opening
-        self.unless: dict[int, _Patterns] = {}  # those that void a rule, by rule
-        self.far = False  # whether to keep it beyond the head
+        self.phrases = _Patterns(phrases) if phrases else None
+        self.everywhere = _Patterns(everywhere) if everywhere else None  # whose rule may stand beyond the opening
+        self.unless = {rule: _Patterns(entries) for rule, entries in unless.items()}  # that void a rule
+        self.far = bool(everywhere) or not far.isdisjoint(unless)  # whether to keep it beyond the head
 
 
 class Phrased(Protocol):
@@ -126,37 +116,36 @@ class Phrased(Protocol):
 
 
 class Matcher:
-    """The compiled rules. Immutable after building; shared by every session."""
+    """The compiled rules, shared by every session. What an anchor stands for is worked out when it is first found: most
+    never are."""
 
     def __init__(self, rules: Sequence[Phrased]) -> None:
-        phrases: dict[str, list[_Entry]] = {}
-        unless: dict[str, dict[int, list[_Entry]]] = {}
+        self._phrases: dict[str, list[_Entry]] = {}
+        self._unless: dict[str, dict[int, list[_Entry]]] = {}
+        self._far = frozenset(number for number, rule in enumerate(rules) if rule.where in BEYOND_HEAD)
         for number, rule in enumerate(rules):
             for pattern in rule.phrases:
                 for text, entry in _entries(number, pattern, rule.where in OPENS):
-                    phrases.setdefault(text, []).append(entry)
+                    self._phrases.setdefault(text, []).append(entry)
             for pattern in rule.unless:
                 for text, entry in _entries(number, pattern, False):
-                    unless.setdefault(text, {}).setdefault(number, []).append(entry)
-        far = {number for number, rule in enumerate(rules) if rule.where in BEYOND_HEAD}
-        patterns = _Sharing()
-        self.anchors: list[_Anchor] = []
-        texts = sorted(phrases.keys() | unless.keys())
-        for text in texts:
-            anchor = _Anchor(len(text))
-            if of_text := phrases.get(text):
-                anchor.phrases = patterns(of_text)
-                if everywhere := [entry for entry in of_text if entry.rule in far]:
-                    anchor.everywhere = patterns(everywhere)
-            for number, entries in unless.get(text, {}).items():
-                anchor.unless[number] = patterns(entries)
-            anchor.far = anchor.everywhere is not None or not far.isdisjoint(anchor.unless)
-            self.anchors.append(anchor)
-        self._automaton = ahocorasick_rs.AhoCorasick(texts)
-        self.longest = max(map(len, texts), default=1)
+                    self._unless.setdefault(text, {}).setdefault(number, []).append(entry)
+        self._texts = list(self._phrases | self._unless)
+        self._anchors: list[_Anchor | None] = [None] * len(self._texts)
+        self._automaton = ahocorasick_rs.AhoCorasick(self._texts)
+        self.longest = max(map(len, self._texts), default=1)
+
+    def anchor(self, number: int) -> _Anchor:
+        """The anchor of a number that `find` told."""
+        anchor = self._anchors[number]
+        if anchor is None:
+            text = self._texts[number]
+            phrases, unless = self._phrases.get(text, ()), self._unless.get(text, {})
+            anchor = self._anchors[number] = _Anchor(len(text), phrases, unless, self._far)
+        return anchor
 
     def find(self, text: str) -> list[tuple[int, int, int]]:
-        """All anchors in `text`: the number of each in `anchors`, and its place, end exclusive; ordered by the end."""
+        """All anchors in `text`: the number of each, and its place, end exclusive; ordered by the end."""
         try:
             return self._automaton.find_matches_as_indexes(text, overlapping=True)
         except UnicodeEncodeError:  # half a pair, as broken JSON has it
@@ -202,8 +191,8 @@ class Scan:
         before, piece = len(tail), tail + block
         place = self.length - len(piece)
         self._tail = piece[1 - matcher.longest :] if matcher.longest > 1 else ""
-        anchors = matcher.anchors
-        found = [(place + end - 1, anchors[number]) for number, _, end in matcher.find(piece) if end > before]
+        anchor = matcher.anchor
+        found = [(place + end - 1, anchor(number)) for number, _, end in matcher.find(piece) if end > before]
         if self.length > HEAD:
             near = bisect_left(found, HEAD, key=_last)
             far = [one for one in found[near:] if one[1].far][: KEEP_BEYOND - self._beyond]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
 
+from demur.classifier.lazy import lazy
 from demur.classifier.wishes import Wishes
 
 #: Scripts from here on are written without spaces, or with endings joined to the word.
@@ -224,22 +224,22 @@ class Wanted:
         self.brief = ask if len(ask) <= 2 * _TOLD else f"{ask[:_TOLD]}\n{ask[-_TOLD:]}"
         """The ends of it, where it says what to do."""
 
-    @cached_property
+    @lazy
     def asked(self) -> str:
         """What is read of ask and system message, in lower case and without apostrophes."""
         return _plain(f"{self.prompt}\n{self._system.lower()}")
 
-    @cached_property
+    @lazy
     def wishes(self) -> frozenset[str]:
         """What the phrases of the lexicons say that it wants (names of `lexicon.WISHES`)."""
         return self._reader.read(self._ask) if self._reader else frozenset()
 
-    @cached_property
+    @lazy
     def content(self) -> bool:
         """Whether a text of its own is wanted: story, mail, sample, translation."""
         return self.translation or "content" in self.wishes or bool(_ORDERED.search(self.brief)) or self.a_no
 
-    @cached_property
+    @lazy
     def a_no(self) -> bool:
         """Whether the text that is wanted is itself a refusal, an excuse or a reply to somebody."""
         if "refusal" in self.wishes or _NO_ORDERED.search(self.brief):
@@ -251,26 +251,26 @@ class Wanted:
         """Whether words for somebody who serves others are wanted."""
         return bool(_SERVICE.search(self.brief))
 
-    @cached_property
+    @lazy
     def lengthy(self) -> bool:
         """Whether a text of more than a line is wanted."""
         if self.a_no or self.translation:
             return False
         return "content" in self.wishes or (bool(_LENGTHY.search(self.brief)) and not _ONE_LINE.search(self.brief))
 
-    @cached_property
+    @lazy
     def translation(self) -> bool:
         """Whether text in some other language is wanted."""
         return "translation" in self.wishes or bool(_TRANSLATE.search(self.brief))
 
-    @cached_property
+    @lazy
     def about_model(self) -> bool:
         """Whether it asks what the model is or feels."""
         if "model" in self.wishes:
             return True
         return "you" in self.prompt[:200] and bool(_ABOUT_MODEL.search(self.prompt[:200]))
 
-    @cached_property
+    @lazy
     def source(self) -> str:
         """The text to work on: quoted, or what follows the first colon where its words come back in what is wanted."""
         told = _TRANSFORM.search(self.prompt)
@@ -285,7 +285,7 @@ class Wanted:
         after = _AFTER_COLON.search(self._ask)
         return after.group(1).lower() if after and _worth(after.group(1), "told") else ""
 
-    @cached_property
+    @lazy
     def passage(self) -> tuple[str, str]:
         """The context to answer from, and the question to it; empty when there is none."""
         match = _CONTEXT.search(self.prompt) if ":" in self.prompt else None

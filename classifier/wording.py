@@ -23,9 +23,14 @@ LONGEST = 3
 _START = b"^ "
 #: What one unit of the numbers in the file stands for, in log odds.
 UNIT = 1 / 256
+#: Everything in ASCII that ends a word.
+_APART = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "'")}
+_MARKS = "“”—–…•"
 #: Log odds beyond which it is only more of the same.
 _LIMIT = 6.0
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+#: Words whose hashes are kept.
+_REMEMBERED = 20_000
 #: N-grams that are shown.
 _SHOWN = 3
 
@@ -36,18 +41,45 @@ class Wording:
     def __init__(self, numbers: Mapping[int, int], languages: Iterable[str]) -> None:
         self.numbers = dict(numbers)
         self.languages = frozenset(languages)
+        self._seen: dict[str, tuple[bytes, int, int | None]] = {}
 
     def score(self, words: Sequence[str]) -> float:
-        """The log odds that a response which begins with `words` (see `opening_words`) declines; 0: no idea."""
-        get, total = self.numbers.get, 0
-        one, two = crc32(_START), 0  # hashes of the n-grams that end with the word before
+        """The log odds that a response which begins with `words` (see `opening_words`) declines; 0: no idea.
+
+        A longer n-gram is looked up only where the shorter one that it begins with is known.
+        """
+        get, seen, total = self.numbers.get, self._seen, 0
+        one: int | None = crc32(_START)  # hash of the n-gram that ends with the word before, if known
+        two: int | None = None
         for word in words:
-            data = word.encode("utf-8", "replace") + b" "
-            three = crc32(data, two) if two else 0
-            two = crc32(data, one)
-            one = crc32(data)
-            total += get(one, 0) + get(two, 0) + get(three, 0)
+            found = seen.get(word)
+            if found is None:
+                found = self._remember(word)
+            data, hash, number = found
+            if two is not None:
+                total += get(crc32(data, two), 0)
+            two = None
+            if one is not None:
+                pair = crc32(data, one)
+                known = get(pair)
+                if known is not None:
+                    total += known
+                    two = pair
+            if number is None:
+                one = None
+            else:
+                total += number
+                one = hash
         return max(-_LIMIT, min(_LIMIT, total * UNIT))
+
+    def _remember(self, word: str) -> tuple[bytes, int, int | None]:
+        """What is known of a word; kept for the next time, as long as there is room."""
+        data = word.encode("utf-8", "replace") + b" "
+        hash = crc32(data)
+        found = data, hash, self.numbers.get(hash)
+        if len(self._seen) < _REMEMBERED:
+            self._seen[word] = found
+        return found
 
     def spans(self, text: str, start: int, end: int) -> tuple[Span, ...]:
         """The n-grams that spoke most for a refusal, in order of place; neighbours are one."""
@@ -71,7 +103,22 @@ class Wording:
 
 def opening_words(text: str, start: int, end: int) -> list[str]:
     """The folded words of the first characters of what stands at `start` to `end`."""
-    return _WORD.findall(fold(text[start : min(end, start + READ)]))
+    piece = fold(text[start : min(end, start + READ)])
+    if not piece.isascii():
+        for mark in _MARKS:
+            piece = piece.replace(mark, " ")
+    if piece.isascii() and _apostrophes_are_inside(piece):  # sooner, and the same
+        return piece.translate(_APART).split()
+    return _WORD.findall(piece)
+
+
+def _apostrophes_are_inside(text: str) -> bool:
+    at = text.find("'")
+    while at >= 0:
+        if not (text[at - 1 : at].isalnum() and text[at + 1 : at + 2].isalnum()):
+            return False
+        at = text.find("'", at + 1)
+    return True
 
 
 def ngrams(text: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:

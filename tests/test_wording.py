@@ -21,7 +21,10 @@ def hash_of(*words: str) -> int:
     return value
 
 
-WORDING = Wording({hash_of("can't"): 256, hash_of("i", "can't"): 512, hash_of("the", "red", "tent"): -128}, ["en"])
+#: What an n-gram begins with is always known too, be it with 0.
+BEGINNINGS = {hash_of("i"): 0, hash_of("the"): 0, hash_of("the", "red"): 0}
+NUMBERS = {hash_of("can't"): 256, hash_of("i", "can't"): 512, hash_of("the", "red", "tent"): -128}
+WORDING = Wording(BEGINNINGS | NUMBERS, ["en"])
 
 
 def score(text: str) -> float:
