@@ -13,8 +13,9 @@ import pytest
 from processes import started
 
 from demur.classifier import Classifier, normalize
+from demur.classifier.lexicon import signal_kinds
 from demur.cli.main import run
-from demur.config import Settings
+from demur.config import Settings, load
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -86,17 +87,39 @@ def test_the_demo_excerpt_is_what_the_demo_prints(
         assert part.strip() in printed
 
 
-def test_the_rule_in_the_contributors_guide_is_a_good_one(tmp_path: Path) -> None:
-    (rule,) = blocks("toml", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))
-    file = tmp_path / "site.toml"
+def test_the_rule_in_the_docs_is_a_good_one(tmp_path: Path) -> None:
+    rule, setting = blocks("toml", (ROOT / "docs/rules.md").read_text("utf-8"))
+    file = tmp_path / "acme.toml"
     file.write_text(rule, "utf-8")
     trace = normalize(
-        {"prompt": "How long do I have to bring shoes back?", "response": "This matter is dealt with at the reception."}
+        {"prompt": "How long do I have to bring shoes back?", "response": "Our helpdesk can take that from here."}
     )
     verdict = Classifier(lexicons=[file]).classify(trace)
-    assert [signal.rule for signal in verdict.signals] == ["site.front-desk"]
+    assert "acme.guardrail" in [signal.rule for signal in verdict.signals]
     assert verdict.label == "hard_refusal"
     assert Classifier().classify(trace).label == "answer"
+    (tmp_path / "demur.toml").write_text(setting, "utf-8")
+    assert load(file=tmp_path / "demur.toml").settings.lexicons == (file,)
+
+
+@pytest.mark.parametrize("shown", blocks("console", (ROOT / "docs/verdicts.md").read_text("utf-8")))
+def test_an_example_of_the_docs_is_what_the_command_prints(shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command, _, output = shown.partition("\n")
+    monkeypatch.setenv("COLUMNS", "120")
+    command = command.removeprefix("$ ").replace("| demur", f"| '{DEMUR}'")
+    printed = iter(subprocess.run(["sh", "-c", command], capture_output=True, text=True).stdout.splitlines())
+    lines = [line.rstrip() for line in output.rstrip().splitlines() if line.strip() != "…"]
+    assert lines
+    for line in lines:  # in this order, with others between
+        assert any(other.rstrip() == line for other in printed), line
+
+
+def test_the_docs_show_every_label_and_every_signal_for_own_rules() -> None:
+    verdicts, rules = ((ROOT / "docs" / name).read_text("utf-8") for name in ("verdicts.md", "rules.md"))
+    for label in ("answer", "shaped", "hard_refusal", "disguised_refusal"):
+        assert f"stdin  {label}  " in verdicts
+    named = set(re.findall(r"`([a-z]+_[a-z_]+|pivot|delivery|admonition|clarification)`", rules)) & set(signal_kinds())
+    assert len(named) >= 14
 
 
 def test_what_it_names_exists() -> None:
