@@ -172,7 +172,7 @@ def gaps(
         worked = _content_words(head, like=wanted.source) if len(source) >= _TELLING else source
         if len(worked) >= _TELLING and source.isdisjoint(worked):
             yield Gap("topic_narrowing", "delivery.source-untouched", "the text to work on was not worked on", 0.8)
-        count = wanted.count_ordered() if reserve else None
+        count = wanted.count_ordered() if reserve and not _NUMBERED.search(head) else None
         if count and not _several(answer if matter is None else matter, count):
             why = f"{count} were asked for, and no {count} are told apart"
             yield Gap("topic_narrowing", "delivery.none-of-many", why, 0.65)

@@ -94,7 +94,8 @@ class Evidence:
             return False
         scan = self.book.matcher.scan()
         scan.run(self.wanted.prompt)
-        return any(self.book.rules[hit.rule].signal.name in DECLINES for hit in scan.hits())
+        noes = DECLINES | {"apology_without_substance"}
+        return any(self.book.rules[hit.rule].signal.name in noes for hit in scan.hits())
 
     def too_short(self) -> bool:
         """Whether a single short line came where a text of some length was ordered."""

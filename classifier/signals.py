@@ -76,16 +76,17 @@ def _gather(evidence: Evidence, scan: Scan, places: OffsetMap, *, thorough: bool
 def _is_no_such_text(evidence: Evidence) -> bool:
     """Whether a text was ordered and what came is no such text: one short paragraph that opens with reserve."""
     wanted, voice = evidence.wanted, evidence.voice
-    if not evidence.findings or not evidence.ordered or wanted.a_no or wanted.translation:
+    if not evidence.findings or not evidence.ordered or wanted.a_no or evidence.a_no_to_translate:
+        return False
+    if wanted.argument():
         return False
     answer = evidence.text[voice.start : voice.end]
     if len(answer) * evidence.density > _PARAGRAPH or "\n" in answer or _SPOKEN.search(answer):
         return False
     void = [f for f in evidence.findings if f.sentence == 0 and f.why_not == _ORDERED and f.rule.weight >= _FAIRLY]
     sorry = (f for f in void if f.rule.signal.name == "apology_without_substance")
-    return any(f.rule.signal.name in _INSTEAD for f in void) or any(
-        len(answer) - (f.end - f.start) <= _SOME_MATTER for f in sorry
-    )
+    instead = not wanted.translation and any(f.rule.signal.name in _INSTEAD for f in void)
+    return instead or any(len(answer) - (f.end - f.start) <= _SOME_MATTER for f in sorry)
 
 
 class _Gathering:

@@ -164,6 +164,11 @@ _TRANSLATE = re.compile(
     r"translat|\bin(?:to)? (?:english|french|german|spanish|italian|chinese|japanese|korean|russian|hindi|arabic|"
     r"portuguese|dutch|polish|turkish)\b"
 )
+_ARGUES = re.compile(
+    r"\b(?:why|against|wrong|important|importance|respect|apolog\w*|sorry|rules|warning|dangers?|risks?|awareness)\b"
+)
+#: What joins two things that are wanted.
+_AND = re.compile(r" (?:and|y|e|et|und|en|oraz|i|и|ve|dan|và|और|aur) | و|と|、|和|并|並|以及|하고|그리고|[와과] ")
 _ABOUT_MODEL = re.compile(
     r"\b(?:are|were) you (?:\w+ ){0,3}?(?:human|conscious|sentient|alive|real|robot|ai|bot|machine|self-aware)\b|"
     r"\bdo you (?:\w+ ){0,2}?(?:have|feel|experience|possess) (?:\w+ ){0,3}?(?:feelings?|emotions?|consciousness|body|"
@@ -343,9 +348,13 @@ class Wanted:
         match = _INTO.search(self.brief) if self.translation else None
         return match.group(1) if match else ""
 
+    def argument(self) -> bool:
+        """Whether reasons for or against something are wanted: there a lecture is the text."""
+        return bool(_ARGUES.search(self.brief))
+
     def several(self) -> bool:
         """Whether more than one thing is asked."""
-        return " and " in self.prompt or self.prompt.count("?") > 1
+        return bool(_AND.search(self.prompt)) or self.prompt.count("?") + self.prompt.count("？") > 1
 
     def specified(self) -> bool:
         """Whether the ask brings figures or a text, so that nothing needs to be asked back."""
