@@ -48,9 +48,9 @@ FAMILIES = {"xstest_response": "xstest_v2"}
 #: Strength of the L2 penalty on the points, in rows.
 PENALTY = 1.0
 #: How much the view of unseen sources counts beside that of unseen prompts: more makes the learned signal weigh less.
-STRANGERS = 0.25
+STRANGERS = 0.15
 #: How much each of our own examples weighs beside the rows of a source, that weigh 1 on average.
-OWN_WEIGHT = 1.0
+OWN_WEIGHT = 0.5
 #: A source in which a smaller share declines is like everyday traffic; its rows weigh more: there a false alarm is what
 #: a user meets.
 EVERYDAY, EVERYDAY_WEIGHT = 0.1, 4.0

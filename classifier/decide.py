@@ -229,8 +229,8 @@ def _parts_company(evidence: Evidence) -> bool:
     if not parted or declined is None:
         return bool(parted)
     first = min(f.start for f in evidence.fired(*DECLINES) if f.sentence == declined)
-    given = evidence.given_before(declined) + first - evidence.sentences[declined][0]
-    return declined in parted and given > limits["preface"]
+    within = first - evidence.sentences[declined][0]
+    return declined in parted and (evidence.given_before(declined) > 0 or within > limits["preface"])
 
 
 def _late(evidence: Evidence, declines: list[Finding], *, doubtful: bool) -> bool:
