@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import ahocorasick_rs
@@ -62,6 +62,8 @@ class _Entry(NamedTuple):
 #: Characters by which the phrases that may follow an anchor are looked up.
 _KEY = 3
 
+#: Where the word at a place of a text ends, if another may follow.
+_Past = Callable[[str, int], int]
 #: A pattern, its first step, and one of the phrases of that step.
 _Way = tuple[_Entry, Step, str]
 
@@ -89,19 +91,15 @@ def _last(found: tuple[int, _Anchor]) -> int:
 
 
 class _Anchor:
-    """A text that the automaton finds, with the patterns that begin with it."""
+    """A text that an automaton finds, with the patterns that begin with it."""
 
-    __slots__ = ("everywhere", "far", "length", "phrases", "unless")
+    __slots__ = ("everywhere", "length", "phrases")
 
-    def __init__(
-        self, length: int, phrases: Sequence[_Entry], unless: Mapping[int, Sequence[_Entry]], far: frozenset[int]
-    ) -> None:
-        everywhere = [entry for entry in phrases if entry.rule in far]
+    def __init__(self, length: int, entries: Sequence[_Entry], far: frozenset[int]) -> None:
+        everywhere = [entry for entry in entries if entry.rule in far]
         self.length = length
-        self.phrases = _Patterns(phrases) if phrases else None
+        self.phrases = _Patterns(entries)
         self.everywhere = _Patterns(everywhere) if everywhere else None  # whose rule may stand beyond the opening
-        self.unless = {rule: _Patterns(entries) for rule, entries in unless.items()}  # that void a rule
-        self.far = bool(everywhere) or not far.isdisjoint(unless)  # whether to keep it beyond the head
 
 
 class Phrased(Protocol):
@@ -115,44 +113,57 @@ class Phrased(Protocol):
     def where(self) -> str: ...
 
 
-class Matcher:
-    """The compiled rules, shared by every session. What an anchor stands for is worked out when it is first found: most
+class _Anchors:
+    """One automaton over the anchors of patterns. What an anchor stands for is worked out when it is first found: most
     never are."""
 
-    def __init__(self, rules: Sequence[Phrased]) -> None:
-        self._phrases: dict[str, list[_Entry]] = {}
-        self._unless: dict[str, dict[int, list[_Entry]]] = {}
-        self._far = frozenset(number for number, rule in enumerate(rules) if rule.where in BEYOND_HEAD)
-        for number, rule in enumerate(rules):
-            for pattern in rule.phrases:
-                for text, entry in _entries(number, pattern, rule.where in OPENS):
-                    self._phrases.setdefault(text, []).append(entry)
-            for pattern in rule.unless:
-                for text, entry in _entries(number, pattern, False):
-                    self._unless.setdefault(text, {}).setdefault(number, []).append(entry)
-        self._texts = list(self._phrases | self._unless)
-        self._anchors: list[_Anchor | None] = [None] * len(self._texts)
+    def __init__(self, patterns: Iterable[tuple[int, Pattern, bool]], far: frozenset[int] = frozenset()) -> None:
+        self._entries: dict[str, list[_Entry]] = {}
+        for rule, pattern, opens in patterns:
+            for text, entry in _entries(rule, pattern, opens):
+                self._entries.setdefault(text, []).append(entry)
+        self._texts = list(self._entries)
+        self._far = far
+        self._made: list[_Anchor | None] = [None] * len(self._texts)
         self._automaton = ahocorasick_rs.AhoCorasick(self._texts)
         self.longest = max(map(len, self._texts), default=1)
 
-    def anchor(self, number: int) -> _Anchor:
-        """The anchor of a number that `find` told."""
-        anchor = self._anchors[number]
-        if anchor is None:
-            text = self._texts[number]
-            phrases, unless = self._phrases.get(text, ()), self._unless.get(text, {})
-            anchor = self._anchors[number] = _Anchor(len(text), phrases, unless, self._far)
+    def find(self, text: str) -> Iterator[tuple[int, _Anchor]]:
+        """The anchors in `text` with the place where each ends, in order of that."""
+        try:
+            found = self._automaton.find_matches_as_indexes(text, overlapping=True)
+        except UnicodeEncodeError:  # half a pair, as broken JSON has it
+            found = self._automaton.find_matches_as_indexes(_SURROGATE.sub("\ufffd", text), overlapping=True)
+        made = self._made
+        for number, _, end in found:
+            yield end, made[number] or self._make(number)
+
+    def _make(self, number: int) -> _Anchor:
+        text = self._texts[number]
+        anchor = self._made[number] = _Anchor(len(text), self._entries[text], self._far)
         return anchor
 
-    def find(self, text: str) -> list[tuple[int, int, int]]:
-        """All anchors in `text`: the number of each, and its place, end exclusive; ordered by the end."""
-        try:
-            return self._automaton.find_matches_as_indexes(text, overlapping=True)
-        except UnicodeEncodeError:  # half a pair, as broken JSON has it
-            return self._automaton.find_matches_as_indexes(_SURROGATE.sub("\ufffd", text), overlapping=True)
+
+class Matcher:
+    """The compiled rules, shared by every session."""
+
+    def __init__(self, rules: Sequence[Phrased]) -> None:
+        far = frozenset(number for number, rule in enumerate(rules) if rule.where in BEYOND_HEAD)
+        phrases = ((n, pattern, rule.where in OPENS) for n, rule in enumerate(rules) for pattern in rule.phrases)
+        self.phrases = _Anchors(phrases, far)
+        self._unless = _Anchors((n, pattern, False) for n, rule in enumerate(rules) for pattern in rule.unless)
 
     def scan(self) -> Scan:
-        return Scan(self)
+        return Scan(self.phrases)
+
+    def voided(self, sentence: str) -> frozenset[int]:
+        """The rules of which no hit counts in a sentence, since a near miss stands in it."""
+        text = plain(sentence)
+        out: set[int] = set()
+        past = _past(text)
+        for end, anchor in self._unless.find(text):
+            out.update(hit.rule for hit in _closely(text, end - anchor.length, end, anchor.phrases, past))
+        return frozenset(out)
 
 
 def _entries(rule: int, pattern: Pattern, opens: bool) -> Iterator[tuple[str, _Entry]]:
@@ -162,15 +173,14 @@ def _entries(rule: int, pattern: Pattern, opens: bool) -> Iterator[tuple[str, _E
 
 
 class Scan:
-    """The answer's text, piece by piece. `hits` and `voids` then look closely at what the automaton found."""
+    """The answer's text, piece by piece. `hits` then looks closely at what the automaton found."""
 
-    def __init__(self, matcher: Matcher) -> None:
-        self._matcher = matcher
+    def __init__(self, anchors: _Anchors) -> None:
+        self._anchors = anchors
         self._parts: list[str] = []
         self.length = 0
         self.blocks: list[tuple[int, int]] = [(0, 0)]  # as `OffsetMap` wants them
         self._found: list[tuple[int, _Anchor]] = []  # with the place of the last character
-        self._unless: list[tuple[int, _Anchor]] | None = None  # those of `_found` that may void a rule
         self._beyond = 0
         self._tail = ""  # the end of what was scanned, in which an anchor may have begun
 
@@ -186,16 +196,14 @@ class Scan:
         self.blocks.append((self.length, self.blocks[-1][1] + len(text)))
         if not block:
             return
-        self._unless = None
-        matcher, tail = self._matcher, self._tail
+        tail, longest = self._tail, self._anchors.longest
         before, piece = len(tail), tail + block
-        place = self.length - len(piece)
-        self._tail = piece[1 - matcher.longest :] if matcher.longest > 1 else ""
-        anchor = matcher.anchor
-        found = [(place + end - 1, anchor(number)) for number, _, end in matcher.find(piece) if end > before]
+        place = self.length - len(piece) - 1
+        self._tail = piece[1 - longest :] if longest > 1 else ""
+        found = [(place + end, anchor) for end, anchor in self._anchors.find(piece) if end > before]
         if self.length > HEAD:
             near = bisect_left(found, HEAD, key=_last)
-            far = [one for one in found[near:] if one[1].far][: KEEP_BEYOND - self._beyond]
+            far = [one for one in found[near:] if one[1].everywhere][: KEEP_BEYOND - self._beyond]
             self._beyond += len(far)
             found[near:] = far
         self._found += found
@@ -209,28 +217,16 @@ class Scan:
         if not self._found:
             return out
         text, until = self._text(), self.length if until is None else until
-        beyond = until + self._matcher.longest
+        beyond, past = until + self._anchors.longest, _past(text)
         for last, anchor in self._found[bisect_left(self._found, since, key=_last) :]:
             patterns = anchor.everywhere if everywhere else anchor.phrases
             if patterns:
                 start = last + 1 - anchor.length
                 if since <= start < until:
-                    out += _closely(text, start, last + 1, patterns)
+                    out += _closely(text, start, last + 1, patterns, past)
                 elif last >= beyond:
                     break
         out.sort(key=_place)
-        return out
-
-    def voids(self, rule: int) -> list[int]:
-        """Where phrases begin that void a hit of `rule`."""
-        if self._unless is None:
-            self._unless = [found for found in self._found if found[1].unless]
-        out: list[int] = []
-        for last, anchor in self._unless:
-            if rule in anchor.unless:
-                start = last + 1 - anchor.length
-                if _closely(self._text(), start, last + 1, anchor.unless[rule]):
-                    out.append(start)
         return out
 
     def _text(self) -> str:
@@ -239,7 +235,7 @@ class Scan:
         return self._parts[0]
 
 
-def _closely(text: str, start: int, end: int, patterns: _Patterns) -> list[Hit]:
+def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) -> list[Hit]:
     """The hits of `patterns`, whose anchor stands at `start` to `end`: word edges and the steps that follow."""
     within = start > 1 and text[start - 2] not in _BREAKS and text[start - 1] not in _UNSPACED_BREAKS
     if (within and patterns.open_only) or (start and _wordish(text[start - 1]) and _wordish(text[start])):
@@ -268,10 +264,10 @@ def _closely(text: str, start: int, end: int, patterns: _Patterns) -> list[Hit]:
                 and (phrase in step.open_ended or not _continues(text, at + len(phrase)))
             ):
                 done.append(entry)
-                stop = _follow(text, at + len(phrase), entry.steps[1:])
+                stop = _follow(text, at + len(phrase), entry.steps[1:], past)
                 if stop >= 0:
                     hits.append(Hit(entry.rule, start, stop))
-        at = _past_word(text, at)
+        at = past(text, at)
         if at < 0:
             break
     return hits
@@ -281,16 +277,16 @@ def _place(hit: Hit) -> tuple[int, int, int]:
     return hit.start, -hit.end, hit.rule
 
 
-def _follow(text: str, at: int, steps: tuple[Step, ...]) -> int:
+def _follow(text: str, at: int, steps: tuple[Step, ...], past: _Past) -> int:
     """Where the last of `steps` ends after `at`; -1 if one does not follow."""
     for step in steps:
-        at = _step(text, at, step)
+        at = _step(text, at, step, past)
         if at < 0:
             break
     return at
 
 
-def _step(text: str, at: int, step: Step) -> int:
+def _step(text: str, at: int, step: Step, past: _Past) -> int:
     """Where one of the step's phrases ends, after `least` to `most` words of the same sentence; -1 if none does."""
     for skipped in range(step.most + 1):
         while text[at : at + 1] == " ":
@@ -300,21 +296,31 @@ def _step(text: str, at: int, step: Step) -> int:
                 end = at + len(phrase)
                 if text.startswith(phrase, at) and (phrase in step.open_ended or not _continues(text, end)):
                     return end
-        at = _past_word(text, at)
+        at = past(text, at)
         if at < 0:
             break
     return -1
 
 
+def _past(text: str) -> _Past:
+    """How words are passed in `text`."""
+    return _past_word if text.isascii() or not _UNSPACED_RE.search(text) else _past_unspaced
+
+
 def _past_word(text: str, at: int) -> int:
-    """Where the word at `at` ends; -1 if the sentence, the text or too long a word ends it. Where no spaces stand
-    between words, each character is one."""
+    """Where the word at `at` ends; -1 if the sentence, the text or too long a word ends it."""
+    stop = text.find(" ", at, at + _LONGEST_WORD + 1)
+    return -1 if stop < 0 or text[stop - 1] in _STOPS else stop
+
+
+def _past_unspaced(text: str, at: int) -> int:
+    """The same where no spaces stand between words: each character is one, but for Latin words and numbers."""
     char = text[at : at + 1]
     if _UNSPACED <= char < _SPACED_AGAIN or _FULL_WIDTH <= char < _HALF_WIDTH or char in _BETWEEN:
         return -1 if char in _STOPS else at + 1
     stop = text.find(" ", at, at + _LONGEST_WORD + 1)
-    if not text.isascii() and (unspaced := _UNSPACED_RE.search(text, at, at + _LONGEST_WORD if stop < 0 else stop)):
-        return unspaced.start()  # a Latin word or a number among Han
+    if unspaced := _UNSPACED_RE.search(text, at, at + _LONGEST_WORD if stop < 0 else stop):
+        return unspaced.start()
     return -1 if stop < 0 or text[stop - 1] in _STOPS else stop
 
 

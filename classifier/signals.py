@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from demur.classifier.evidence import OBJECTIONS, RESERVE, Evidence, Finding
 from demur.classifier.fold import OffsetMap
-from demur.classifier.lexicon import Rule
 from demur.classifier.matcher import HEAD, Hit, Scan
 from demur.classifier.rulebook import Rulebook
 from demur.classifier.trace import Ask
@@ -48,6 +47,8 @@ _PARAGRAPH, _FAIRLY = 350, 0.4
 _INSTEAD = OBJECTIONS | {"clarification", "task_swap", "noncommittal_hedge"}
 _ORDERED = "part of the text that was ordered"
 _SPOKEN = re.compile('["“”«»„「」『』]')
+#: Characters around a hit beyond the head in which its sentence is looked for.
+_NEAR = 300
 #: Findings that count, kept per rule; more add nothing to a verdict.
 _PER_RULE = 4
 
@@ -67,7 +68,7 @@ def gather(ask: Ask, text: str, begin: int, scan: Scan, book: Rulebook, *, thoro
 
 
 def _gather(evidence: Evidence, scan: Scan, places: OffsetMap, *, thorough: bool) -> None:
-    gathering = _Gathering(evidence, scan, evidence.book.rules, places)
+    gathering = _Gathering(evidence, places)
     gathering.add(scan.hits(0, OPENING))
     if scan.length > OPENING:
         gathering.add(scan.hits(OPENING, everywhere=not thorough and gathering.over(OPENING)))
@@ -92,11 +93,12 @@ def _is_no_such_text(evidence: Evidence) -> bool:
 class _Gathering:
     """Turns hits into findings of `evidence`, in order of place: what counts depends on what came before."""
 
-    def __init__(self, evidence: Evidence, scan: Scan, rules: Sequence[Rule], places: OffsetMap) -> None:
-        self._evidence, self._scan, self._rules, self._places = evidence, scan, rules, places
+    def __init__(self, evidence: Evidence, places: OffsetMap) -> None:
+        self._evidence, self._places = evidence, places
+        self._rules, self._matcher = evidence.book.rules, evidence.book.matcher
         self._starts: list[int] = []  # of the sentences
         self._end = 0  # of the last sentence
-        self._near_misses: dict[int, set[int]] = {}  # rule → sentences in which a phrase stands that voids it
+        self._near_misses: dict[int, frozenset[int]] = {}  # sentence → rules that are voided in it
         self._kept: dict[int, tuple[int, int]] = {}  # rule → how many of its findings count, where the last one ends
 
     def add(self, hits: Sequence[Hit]) -> None:
@@ -113,7 +115,7 @@ class _Gathering:
             finding = Finding(rule, start, end, at if start < self._end else -1)
             if not evidence.frank and 0 <= finding.sentence <= 1:
                 evidence.frank = _frank(finding, evidence)
-            if rule.unless and at in self._voided(number):
+            if rule.unless and number in self._voided(finding.sentence, start):
                 finding.why_not = "a near-miss phrase stands in the same sentence"
             else:
                 finding.why_not = _why_not(finding, evidence)
@@ -137,11 +139,18 @@ class _Gathering:
         self._end = parts[-1][1] if parts else 0
         self._near_misses.clear()
 
-    def _voided(self, rule: int) -> set[int]:
-        if rule not in self._near_misses:
-            places = map(self._places.original, self._scan.voids(rule))
-            self._near_misses[rule] = {bisect_right(self._starts, place) - 1 for place in places}
-        return self._near_misses[rule]
+    def _voided(self, sentence: int, start: int) -> frozenset[int]:
+        """The rules that a near miss voids in the sentence; beyond the head, in the one that holds `start`."""
+        evidence = self._evidence
+        if sentence < 0:
+            voice = evidence.voice
+            lines = sentences(evidence.text, max(voice.start, start - _NEAR), min(voice.end, start + _NEAR))
+            part = next(((a, b) for a, b in lines if a <= start < b), (start, start + _NEAR))
+            return self._matcher.voided(evidence.text[part[0] : part[1]])
+        if sentence not in self._near_misses:
+            a, b = evidence.sentences[sentence]
+            self._near_misses[sentence] = self._matcher.voided(evidence.text[a:b])
+        return self._near_misses[sentence]
 
 
 def _why_not(finding: Finding, evidence: Evidence) -> str | None:
