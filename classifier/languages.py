@@ -27,6 +27,8 @@ _SCRIPTS = tuple(
 _BEYOND_LATIN = re.compile("[\u0370-\u1dff\u3040-\ud7ff\U00020000-\U0002ffff]")
 #: Of so many words one must be a frequent one of the language.
 _ONE_IN = 8
+#: Characters in which the script is looked for.
+_SCRIPT = 200
 #: Words that are looked at.
 _ENOUGH = 60
 #: Fewer words or letters tell nothing.
@@ -46,7 +48,7 @@ class Speech:
     def language(self, words: Sequence[str], text: str) -> str | None:
         """The language of `text` (its beginning, and the folded words of that), if a lexicon covers it and it can be
         told."""
-        if not text.isascii() and (language := _by_script(text)):
+        if not text.isascii() and (language := _by_script(text[:_SCRIPT])):
             return language if language in self.known else None
         votes = self._votes(words)
         if not votes:

@@ -38,6 +38,8 @@ _SAMPLE = re.compile(
     r"(?:例如|比如|可以说|可以回复|可以這樣說|例えば|たとえば|예를 들면|مثلا|مثلاً|على سبيل المثال) ?[:：]",
     re.IGNORECASE,
 )
+#: Characters of such an introduction, and how many colons are looked at.
+_INTRODUCTION, _COLONS = 60, 2
 #: Marks of quotations that open or close by their shape; where two languages use one differently, the order tells.
 _PAIRS = {"“": "”", "«": "»", "„": "“", "‹": "›", "「": "」", "『": "』", "《": "》", "»": "«", "›": "‹", "‟": "”"}
 _PAIRED = re.compile("[“”„‟«»‹›「」『』《》]")
@@ -92,8 +94,9 @@ class Voice:
         if first.startswith(_DASHES) and _dialogue(text, self.start, line):
             return "a line of dialogue"
         since = max(line, start - _LOOK_BACK, self.start)
-        if (text.find(":", since, start) >= 0 or text.find("：", since, start) >= 0) and (
-            _SAMPLE.search(text, since, start) or _script(text, self.start, line)
+        if (colons := _colons(text, since, start)) and (
+            any(_SAMPLE.search(text, max(since, at - _INTRODUCTION), at + 1) for at in colons)
+            or _script(text, self.start, line)
         ):
             return "what somebody could say"
         paragraph = max(text.rfind("\n\n", 0, start), start - _LOOK_BACK, self.start)
@@ -226,6 +229,17 @@ def _dialogue(text: str, start: int, line: int) -> bool:
     if lines.startswith(_LONG_DASHES):
         return several or any(lines.partition("\n")[0].find(dash, 2) > 0 for dash in _LONG_DASHES)
     return several and any(text.find(mark, since, until) >= 0 for mark in "?!")
+
+
+def _colons(text: str, since: int, until: int) -> list[int]:
+    """Where colons stand between the two, the last few of them."""
+    out: list[int] = []
+    while len(out) < _COLONS:
+        until = max(text.rfind(":", since, until), text.rfind("：", since, until))
+        if until < 0:
+            break
+        out.append(until)
+    return out
 
 
 def _script(text: str, start: int, line: int) -> bool:
