@@ -118,10 +118,11 @@ class _Anchors:
     never are."""
 
     def __init__(self, patterns: Iterable[tuple[int, Pattern, bool]], far: frozenset[int] = frozenset()) -> None:
-        self._entries: dict[str, list[_Entry]] = {}
+        self._entries: dict[str, tuple[_Entry, ...]] = {}
         for rule, pattern, opens in patterns:
-            for text, entry in _entries(rule, pattern, opens):
-                self._entries.setdefault(text, []).append(entry)
+            closed, opened = ((_Entry(rule, open_ended, opens, pattern.steps),) for open_ended in (False, True))
+            for text in pattern.anchors:
+                self._entries[text] = self._entries.get(text, ()) + (opened if text in pattern.open_ended else closed)
         self._texts = list(self._entries)
         self._far = far
         self._made: list[_Anchor | None] = [None] * len(self._texts)
@@ -164,12 +165,6 @@ class Matcher:
         for end, anchor in self._unless.find(text):
             out.update(hit.rule for hit in _closely(text, end - anchor.length, end, anchor.phrases, past))
         return frozenset(out)
-
-
-def _entries(rule: int, pattern: Pattern, opens: bool) -> Iterator[tuple[str, _Entry]]:
-    closed, opened = (_Entry(rule, open_ended, opens, pattern.steps) for open_ended in (False, True))
-    for text in pattern.anchors:
-        yield text, opened if text in pattern.open_ended else closed
 
 
 class Scan:
