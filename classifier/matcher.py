@@ -22,6 +22,8 @@ from demur.classifier.lexicon import BEYOND_HEAD, OPENS
 HEAD = 1400
 #: Hits kept beyond the head, of the rules that may stand there: so a text of nothing but hits stays cheap and bounded.
 KEEP_BEYOND = 512
+#: An anchor that stands more often than this in a part of a text tells nothing new.
+OFTEN = 8
 #: Characters that are cleaned and scanned at once.
 BLOCK = 4096
 
@@ -161,9 +163,12 @@ class Matcher:
         """The rules of which no hit counts in a sentence, since a near miss stands in it."""
         text = plain(sentence)
         out: set[int] = set()
+        times: dict[int, int] = {}
         past = _past(text)
         for end, anchor in self._unless.find(text):
-            out.update(hit.rule for hit in _closely(text, end - anchor.length, end, anchor.phrases, past))
+            times[id(anchor)] = seen = times.get(id(anchor), 0) + 1
+            if seen <= OFTEN:
+                out.update(hit.rule for hit in _closely(text, end - anchor.length, end, anchor.phrases, past))
         return frozenset(out)
 
 
@@ -211,6 +216,7 @@ class Scan:
         out: list[Hit] = []
         if not self._found:
             return out
+        times: dict[int, int] = {}
         text, until = self._text(), self.length if until is None else until
         beyond, past = until + self._anchors.longest, _past(text)
         for last, anchor in self._found[bisect_left(self._found, since, key=_last) :]:
@@ -218,6 +224,10 @@ class Scan:
             if patterns:
                 start = last + 1 - anchor.length
                 if since <= start < until:
+                    key = id(anchor)
+                    times[key] = seen = times.get(key, 0) + 1
+                    if seen > OFTEN:
+                        continue
                     out += _closely(text, start, last + 1, patterns, past)
                 elif last >= beyond:
                     break

@@ -51,6 +51,8 @@ _SPOKEN = re.compile('["“”«»„「」『』]')
 _NEAR = 300
 #: Findings that count, kept per rule; more add nothing to a verdict.
 _PER_RULE = 4
+#: Hits of a rule that are looked at, whether they count or not.
+_LOOKED = 16
 
 
 def gather(ask: Ask, text: str, begin: int, scan: Scan, book: Rulebook, *, thorough: bool = False) -> Evidence:
@@ -99,6 +101,7 @@ class _Gathering:
         self._starts: list[int] = []  # of the sentences
         self._end = 0  # of the last sentence
         self._near_misses: dict[int, frozenset[int]] = {}  # sentence → rules that are voided in it
+        self._looked: dict[int, int] = {}  # rule → how many of its hits were looked at
         self._kept: dict[int, tuple[int, int]] = {}  # rule → how many of its findings count, where the last one ends
 
     def add(self, hits: Sequence[Hit]) -> None:
@@ -109,8 +112,10 @@ class _Gathering:
         for number, begins, ends in hits:
             start, end = places.span(begins, ends)
             count, until = kept.get(number, (0, evidence.voice.start))
-            if start < until or count >= _PER_RULE:
+            looked = self._looked.get(number, 0)
+            if start < until or count >= _PER_RULE or looked >= _LOOKED:
                 continue
+            self._looked[number] = looked + 1
             rule, at = self._rules[number], bisect_right(self._starts, start) - 1
             finding = Finding(rule, start, end, at if start < self._end else -1)
             if not evidence.frank and 0 <= finding.sentence <= 1:
