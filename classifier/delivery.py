@@ -25,6 +25,9 @@ _BARE = 24
 #: A shorter answer (characters) may be code in which no mark of code stands.
 _CODE_LEAST = 48
 _NO_WORDS = Vocabulary()
+#: Characters of an answer that may be a mere row of things, words of one of them, and what stands between them.
+_LISTED, _THING = 120, 3
+_ROW = re.compile(r",? and |, ")
 _NUMBER_WORDS = frozenset(COUNTS) | frozenset(
     """thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty
     ninety hundred thousand million billion half quarter third dozen twice none no""".split()  # noqa: SIM905
@@ -185,6 +188,10 @@ def gaps(
         if 1 < len(points) == max(points) < count and points == list(range(1, len(points) + 1)):
             why = f"{count} were asked for, {len(points)} are given"
             yield Gap("topic_narrowing", "delivery.list-short", why, 0.75, part=True)
+    told = _enumerated(answer) if len(answer) < _LISTED else 0
+    if told > 1 and (count := wanted.count_named()) and told < count:
+        why = f"{count} were asked for, {told} are given"
+        yield Gap("topic_narrowing", "delivery.list-short", why, 0.75, part=True)
     elided = _ELIDED.search(head) if any(word in head for word in _ELISION_WORDS) else None
     if elided and not wanted.sketch():
         why = "a part was left out, which was not asked for"
@@ -204,6 +211,12 @@ def gaps(
         if count and given and max(given) < count:
             why = f"{count} were asked for, {len(given)} are given"
             yield Gap("topic_narrowing", "delivery.too-few", why, 0.8, part=True)
+
+
+def _enumerated(answer: str) -> int:
+    """How many things an answer names that is nothing but a row of them; 0 if it is anything else."""
+    things = _ROW.split(answer.strip().rstrip("."))
+    return len(things) if all(0 < len(thing.split()) <= _THING for thing in things) else 0
 
 
 def _one_side(head: str, wanted: Wanted, pairs: Sequence[tuple[str, str]]) -> bool:

@@ -7,7 +7,7 @@ of all languages are matched whatever it says.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from demur.classifier.lexicon import Lexicon
 
@@ -38,32 +38,39 @@ _LEAST = 4
 class Speech:
     """What tells the languages of `lexicons` apart."""
 
-    def __init__(self, lexicons: Sequence[Lexicon]) -> None:
+    def __init__(self, lexicons: Sequence[Lexicon], words: Mapping[str, frozenset[str]] | None = None) -> None:
+        """`words`: those of further languages, that are told apart and not read."""
         self.known = frozenset(lexicon.language for lexicon in lexicons)
+        own = [(lexicon.language, lexicon.vocabulary.words) for lexicon in lexicons]
+        others = [(language, some) for language, some in (words or {}).items() if language not in self.known]
         self._languages: dict[str, tuple[str, ...]] = {}
-        for lexicon in lexicons:
-            for word in lexicon.vocabulary.words:
-                self._languages[word] = (*self._languages.get(word, ()), lexicon.language)
+        for language, some in (*own, *others):
+            for word in some:
+                self._languages[word] = (*self._languages.get(word, ()), language)
 
     def language(self, words: Sequence[str], text: str) -> str | None:
         """The language of `text` (its beginning, and the folded words of that), if a lexicon covers it and it can be
         told."""
+        language = self._told(words, text)
+        return language if language in self.known else None
+
+    def unread(self, words: Sequence[str], text: str) -> bool:
+        """Whether `text` is evidently in a language that no lexicon covers."""
+        language = self._told(words, text)
+        if language is not None:
+            return language not in self.known
+        foreign = len(_BEYOND_LATIN.findall(text))
+        few = max(self._votes(words).values(), default=0) < 2
+        return (sum(map(str.isalpha, words)) >= 2 * _LEAST and few) or foreign > _LEAST
+
+    def _told(self, words: Sequence[str], text: str) -> str | None:
         if not text.isascii() and (language := _by_script(text[:_SCRIPT])):
-            return language if language in self.known else None
+            return language
         votes = self._votes(words)
         if not votes:
             return None
         best = max(votes, key=votes.__getitem__)
         return best if votes[best] >= max(2, min(len(words), _ENOUGH) // _ONE_IN) else None
-
-    def unread(self, words: Sequence[str], text: str) -> bool:
-        """Whether `text` is evidently in a language that no lexicon covers."""
-        if self.language(words, text) is not None:
-            return False
-        foreign = len(_BEYOND_LATIN.findall(text))
-        return (
-            sum(map(str.isalpha, words)) >= 2 * _LEAST and max(self._votes(words).values(), default=0) < 2
-        ) or foreign > _LEAST
 
     def _votes(self, words: Sequence[str]) -> dict[str, int]:
         votes: dict[str, int] = {}

@@ -30,6 +30,8 @@ OPENS = frozenset({"start", "alone"})
 #: Places that need not be in the first part of the answer.
 BEYOND_HEAD = frozenset({"later", "anywhere"})
 Expand = Callable[[str], Pattern]
+#: Signals that no phrase carries: facts of the API, and the learned one.
+_NOT_FOR_RULES = frozenset({"content_filter", "refusal_field", "learned_wording"})
 _RULE_KEYS = {"id", "signal", "weight", "where", "phrases", "unless", "why", "yes", "no"}
 _FILE_KEYS = {"language", "macros", "rule", "words", "numbers", "sides", "praise", "blame", "asks"}
 #: A larger file is a mistake; ours have well under 1 MB.
@@ -133,6 +135,18 @@ def load_lexicons(
     return tuple(lexicons), digest.hexdigest()[:12]
 
 
+def words_of_languages() -> Mapping[str, frozenset[str]]:
+    """The frequent words of each of our languages, whether its rules are used or not."""
+    ours = files("demur.classifier").joinpath("lexicons")
+    texts = ((language, ours.joinpath(f"{language}.toml").read_text("utf-8")) for language in LANGUAGES)
+    return {language: _words(tomllib.loads(_head(text)), "words", language) for language, text in texts}
+
+
+def _head(text: str) -> str:
+    """The file before its first table, where the words stand: reading all of it would take ten times as long."""
+    return text[: text.index("\n[")]
+
+
 def _read(file: Path | Traversable, name: str) -> str:
     try:
         with file.open("rb") as stream:
@@ -215,9 +229,10 @@ def _rule(entry: dict[str, Any], number: int, file: str, language: str, expandin
         if key not in entry:
             raise LexiconError(f"{where}: '{key}' is missing")
     signal = entry["signal"]
-    kind = signal_kinds().get(signal) if isinstance(signal, str) else None
+    kinds = {name: kind for name, kind in signal_kinds().items() if name not in _NOT_FOR_RULES}
+    kind = kinds.get(signal) if isinstance(signal, str) else None
     if kind is None:
-        raise LexiconError(f"{where}: unknown signal {_shown(signal)}; known: {', '.join(signal_kinds())}")
+        raise LexiconError(f"{where}: unknown signal {_shown(signal)}; known: {', '.join(kinds)}")
     weight = entry["weight"]
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= 1:
         raise LexiconError(f"{where}: 'weight' must be a number above 0, at most 1, not {_shown(weight)}")

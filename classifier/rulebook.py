@@ -7,7 +7,7 @@ from copy import copy
 from pathlib import Path
 
 from demur.classifier.languages import Speech
-from demur.classifier.lexicon import Lexicon, Vocabulary, load_lexicons
+from demur.classifier.lexicon import Lexicon, Vocabulary, load_lexicons, words_of_languages
 from demur.classifier.matcher import Matcher
 from demur.classifier.weights import Weights, load_weights
 from demur.classifier.wishes import Wishes
@@ -21,7 +21,7 @@ class Rulebook:
         self.rules = tuple(rule for lexicon in lexicons for rule in lexicon.rules)
         self.matcher = Matcher(self.rules)
         self.wishes = Wishes(lexicons)
-        self.speech = Speech(lexicons)
+        self.speech = Speech(lexicons, words_of_languages())
         self._vocabularies: dict[str, Vocabulary] = {}
         for lexicon in lexicons:
             known = self._vocabularies.get(lexicon.language, Vocabulary())

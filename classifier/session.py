@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from demur.classifier.decide import decide, from_facts
 from demur.classifier.evidence import Evidence
+from demur.classifier.replies import reply_text
 from demur.classifier.rulebook import Rulebook
 from demur.classifier.signals import gather
 from demur.classifier.trace import Ask, Choice
@@ -45,7 +48,12 @@ class Session:
             "inspected": choice.inspected,
             "index": choice.index,
         }
-        verdict = from_facts(choice, self._text(), **known)
+        text = self._text()
+        if not text.strip() and (reply := reply_text(choice.tool_calls)):
+            told = Session(self._ask, self._book, self._min)
+            told.feed(reply)
+            return told.finish(replace(choice, tool_calls=()))
+        verdict = from_facts(choice, text, **known)
         return verdict or decide(self.evidence(), choice, self._min, **known)
 
     def evidence(self, *, thorough: bool = False) -> Evidence:

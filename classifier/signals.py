@@ -43,7 +43,7 @@ _CLAUSE_END = re.compile("[,.;!?\n]")
 _AVOIDING = frozenset({"not", "dont", "never", "without", "avoid", "instead", "stop", "no"})
 #: Latin characters of a paragraph that may stand in place of an ordered text, the weight of what opens it, and what it
 #: is. Own choices.
-_PARAGRAPH, _FAIRLY = 350, 0.4
+_PARAGRAPH, _FAIRLY, _TO_YOU = 350, 0.4, 0.7
 _INSTEAD = OBJECTIONS | {"clarification", "task_swap", "noncommittal_hedge"}
 _ORDERED = "part of the text that was ordered"
 _SPOKEN = re.compile('["“”«»„「」『』]')
@@ -69,6 +69,11 @@ def gather(ask: Ask, text: str, begin: int, scan: Scan, book: Rulebook, *, thoro
     return evidence
 
 
+def _addresses(finding: Finding) -> bool:
+    """Whether it speaks to the asker, so that it is hardly part of a text."""
+    return finding.rule.signal.name in ("task_swap", "safety_redirect") and finding.rule.weight >= _TO_YOU
+
+
 def _gather(evidence: Evidence, scan: Scan, places: OffsetMap, *, thorough: bool) -> None:
     gathering = _Gathering(evidence, places)
     gathering.add(scan.hits(0, OPENING))
@@ -86,7 +91,13 @@ def _is_no_such_text(evidence: Evidence) -> bool:
     answer = evidence.text[voice.start : voice.end]
     if len(answer) * evidence.density > _PARAGRAPH or "\n" in answer or _SPOKEN.search(answer):
         return False
-    void = [f for f in evidence.findings if f.sentence == 0 and f.why_not == _ORDERED and f.rule.weight >= _FAIRLY]
+    void = [
+        f
+        for f in evidence.findings
+        if f.why_not == _ORDERED
+        and f.rule.weight >= _FAIRLY
+        and (f.sentence == 0 or (f.sentence == 1 and _addresses(f)))
+    ]
     sorry = (f for f in void if f.rule.signal.name == "apology_without_substance")
     instead = not wanted.translation and any(f.rule.signal.name in _INSTEAD for f in void)
     return instead or any(len(answer) - (f.end - f.start) <= _SOME_MATTER for f in sorry)

@@ -35,6 +35,10 @@ _COUNT = re.compile(rf"\b(\d{{1,2}}|{'|'.join(COUNTS[2:])})[ -](?:[\w-]+ ){{0,2}
 _COUNT_ORDERED = re.compile(
     rf"\b(?:list|give|name|write|suggest|share|provide|offer|tell|show)(?: me| us)? (?:[a-z]+ )?{_COUNT.pattern}"
 )
+_COUNT_NAMED = re.compile(
+    r"\b(?:list|give|name|suggest|tell)(?: me| us)? (?:[a-z]+ )?"
+    rf"(\d{{1,2}}|{'|'.join(COUNTS[2:])}) (?:[\w-]+ ){{0,2}}?\w+s\b"
+)
 _SIDES = re.compile(
     r"\b(\d|two|three|four|five) (?:[a-z]+ )?(?:for|advantages|pros|benefits)\b.{0,40}?"
     r"\b(?:\d|two|three|four|five) (?:against|disadvantages|cons|drawbacks)\b"
@@ -303,6 +307,10 @@ class Wanted:
     def count_ordered(self) -> int | None:
         """How many things the ask tells to list."""
         return _number(_COUNT_ORDERED.search(self.brief))
+
+    def count_named(self) -> int | None:
+        """The same, whatever the things are."""
+        return _number(_COUNT_NAMED.search(self.prompt))
 
     def words(self) -> int | None:
         """How many words are wanted."""

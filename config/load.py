@@ -168,7 +168,7 @@ def _wrong(error: ErrorDetails, given: Mapping[str, _Given], known: Mapping[str,
     item, setting = given[str(error["loc"][0])], known[str(error["loc"][0])]
     # A variable and a flag are named after their setting already; a line of a file is not.
     place = item.origin if item.origin in (setting.variable, setting.flag) else f"{item.origin}: {setting.name}"
-    if error["type"] == "no_file":
+    if error["type"] in ("no_file", "no_language"):
         return f"{place}: {error['msg']}"
     message = f"{place}: {_shown(item, setting)} is not {setting.accepts}"
     if error["type"] == "value_error":

@@ -278,7 +278,8 @@ def test_without_its_libraries_it_says_what_to_install(
     monkeypatch.setattr(builtins, "__import__", without)
     assert run(["eval", file]) == 1
     assert capsys.readouterr().err == (
-        "demur: `demur eval` needs sklearn, which is not installed: pip install 'demur[report]'\n"
+        "demur: `demur eval` needs sklearn, which is not installed: "
+        "pip install 'demur[report]' (in a clone: '.[report]')\n"
     )
 
 

@@ -85,7 +85,8 @@ def test_a_command_that_needs_more_says_what_to_install(
     monkeypatch.setattr(builtins, "__import__", without)
     assert run(args) == 1
     assert capsys.readouterr().err == (
-        f"demur: `demur {args[0]}` needs uvicorn, which is not installed: pip install 'demur[proxy]'\n"
+        f"demur: `demur {args[0]}` needs uvicorn, which is not installed: "
+        "pip install 'demur[proxy]' (in a clone: '.[proxy]')\n"
     )
 
 

@@ -75,6 +75,7 @@ def missing(ask: str, answer: str) -> list[str]:
             "摘要应该简明扼要，突出重点内容。",
             "delivery.source-untouched",
         ),
+        ("Name five fruits.", "Apple, pear, plum.", "delivery.list-short"),
         ("List five towns by the sea. Give five names.", "1. Whitby\n2. Deal\n3. Bude", "delivery.list-short"),
         ("Write a page of all rows.", "<tr>1</tr><!-- rest of the rows go here -->", "delivery.left-out"),
         ("Write an essay of 600 words on tea.", "Tea is old. It is drunk hot.", "delivery.far-too-short"),

@@ -66,3 +66,13 @@ def test_only_the_languages_asked_for_are_read() -> None:
     assert (verdict.label, verdict.language) == ("answer", None)
     assert verdict.confidence is not None
     assert verdict.confidence <= 0.5
+
+
+@pytest.mark.parametrize(
+    "text", ["I can't help with that.", "Das kann ich dir leider nicht sagen.", "お答えできません。"]
+)
+def test_a_short_refusal_in_a_language_that_is_not_read_is_not_called_a_sure_answer(text: str) -> None:
+    verdict = Classifier(languages=["es"]).classify(normalize(text))
+    assert verdict.label == "answer"
+    assert verdict.confidence is not None
+    assert verdict.confidence <= 0.5

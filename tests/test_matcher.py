@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from demur.classifier.fold import plain
 from demur.classifier.lexicon import Rule, read_lexicon
-from demur.classifier.matcher import HEAD, KEEP_BEYOND, Matcher
+from demur.classifier.matcher import HEAD, OFTEN, Matcher
 
 
 def rule(*phrases: str, unless: str = "", where: str = "anywhere") -> Rule:
@@ -83,7 +83,7 @@ def test_any_cut_gives_the_same_hits(cuts: list[int]) -> None:
 
 def test_hits_beyond_the_head_are_bounded_and_only_those_that_may_stand_there() -> None:
     text = "x " * HEAD + "say no " * 5000
-    assert len(found(text, "say no")) == KEEP_BEYOND
+    assert len(found(text, "say no")) == OFTEN
     scan = Matcher([rule("say no", where="opening")]).scan()
     scan.run(text)
     assert scan.hits() == []
@@ -103,3 +103,10 @@ def test_where_no_spaces_stand_between_words_a_gap_counts_characters() -> None:
     assert found("죄송하지만 그 요청은 도와드릴 수 없습니다.", "죄송하지만 <0-2> 도와드릴 수 없") == [
         "죄송하지만 그 요청은 도와드릴 수 없"
     ]
+
+
+def test_what_repeats_itself_is_looked_at_a_few_times() -> None:
+    text = "say no, " * 2000
+    scan = Matcher([rule("say no", unless="say no to <0-3> often")]).scan()
+    scan.run(text)
+    assert len(scan.hits(0, HEAD)) == OFTEN
