@@ -112,7 +112,8 @@ def needs_extra(extra: str, command: str) -> Iterator[None]:
         if (error.name or "").split(".")[0] == "demur":
             raise
         raise click.ClickException(
-            f"`demur {command}` needs {error.name}, which is not installed: pip install 'demur[{extra}]' (in a clone: '.[{extra}]')"
+            f"`demur {command}` needs {error.name}, which is not installed: "
+            f"pip install 'demur[{extra}]' (in a clone: '.[{extra}]')"
         ) from error
 
 
