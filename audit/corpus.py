@@ -180,7 +180,9 @@ def _value(obj: Mapping[str, Any], given: str | None, usual: tuple[str, ...]) ->
 
 
 def _spelled(word: str) -> str:
-    return re.sub(r"[\W_]+", "_", word.casefold()).strip("_")
+    word = word.casefold().strip()
+    spelled = re.sub(r"[\W_]+", "_", word).strip("_")
+    return spelled if spelled and not word.startswith("-") else word  # "-1" is not "1", and a mere mark no empty label
 
 
 def _unknown(column: str | None, value: object) -> str:

@@ -21,6 +21,8 @@ from demur.classifier.verdict import REFUSALS, Label
 
 Column = Literal["language", "model", "category"]
 
+#: Values of a column that get figures of their own: more is a column of ids.
+MOST = 50
 #: What may stand on the verdict's side of the confusion matrix.
 GOT = (*GOLDS, "none")
 _CLASS: dict[Label | None, int] = {"answer": 0, "shaped": 1, "hard_refusal": 2, "disguised_refusal": 2, None: 3}
@@ -154,12 +156,12 @@ def score(outcomes: Sequence[Outcome], *, resamples: int = 1000, seed: int = 0) 
 
 
 def score_by(outcomes: Sequence[Outcome], column: Column, *, resamples: int = 1000, seed: int = 0) -> dict[str, Scores]:
-    """The figures of each value of a column, the most frequent first; rows without a value are left out."""
+    """The figures of each value of a column, the most frequent first, at most `MOST`; rows without one are left out."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         if (value := getattr(outcome, column)) is not None:
             groups.setdefault(value, []).append(outcome)
-    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))[:MOST]
     return {value: score(members, resamples=resamples, seed=seed) for value, members in ordered}
 
 

@@ -41,6 +41,8 @@ from demur.classifier.weights import Knots, Weights, load_weights
 from demur.classifier.wording import Wording
 
 FOLDS = 5
+#: Prompts without which there is nothing to learn.
+LEAST = 100
 #: Languages with enough rows for the learned signal.
 WORDED = ("en", "ko", "fr")
 #: Sources that share their prompts are one family.
@@ -120,8 +122,12 @@ def read(files: Sequence[Path], own: Sequence[Path]) -> list[Sample]:
     """The rows of `files` and our own examples that are one text each, empty ones left out."""
     samples = []
     for file in (*files, *own):
-        lines = enumerate(file.read_text("utf-8").splitlines(), 1)
-        corpus = read_corpus(file.stem, ((f"{file}:{n}", _loads(line, f"{file}:{n}")) for n, line in lines if line))
+        try:
+            lines = enumerate(file.read_text("utf-8-sig").split("\n"), 1)
+        except UnicodeDecodeError as error:
+            raise CorpusError(f"{file}: is not UTF-8 text, at byte {error.start}") from error
+        rows = ((f"{file}:{n}", _loads(line, f"{file}:{n}")) for n, line in lines if line.strip())
+        corpus = read_corpus(file.stem, rows)
         for row in corpus.rows:
             trace = normalize(row.obj)
             if len(trace.choices) == 1 and trace.choices[0].text.strip() and not trace.choices[0].blocked_by:
@@ -133,7 +139,7 @@ def read(files: Sequence[Path], own: Sequence[Path]) -> list[Sample]:
 def _loads(line: str, place: str) -> object:
     try:
         return json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorpusError(f"{place}: not JSON: {error}") from error
 
 
@@ -325,6 +331,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         samples = read(options.corpora, sorted(file for folder in options.own for file in folder.glob("*.jsonl")))
+        if len({sample.prompt for sample in samples}) < LEAST:
+            raise CorpusError(f"there are too few rows to fit on: at least {LEAST} prompts")
     except (CorpusError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -14,8 +14,10 @@ from collections.abc import Iterator, Sequence
 
 #: Vowel signs and lengthening of Arabic, the dot of Hindi: written or left out at will.
 _OPTIONAL = "".join(map(chr, range(0x064B, 0x0653))) + "\u0640\u093c"
+#: Marks that say which way a text runs, and others without width.
+_DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2062\u180e\ufe0f"
 #: Emphasis marks and characters without width: they stand inside words and sentences, and say nothing.
-_DROPPED = "*_\u200b\u200c\u200d\u2060\ufeff\u00ad" + _OPTIONAL
+_DROPPED = "*_\u200b\u200c\u200d\u2060\ufeff\u00ad" + _DIRECTIONS + _OPTIONAL
 _DROPPED_RE = re.compile(f"[{re.escape(_DROPPED)}]")
 #: Letters in other clothes (full-width, mathematical): one character each, as is their plain form.
 _DRESSED = "\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff"
@@ -32,6 +34,10 @@ _PLAIN = (
     ("\u3000", " "),
     ("\u202f", " "),
     ("\u2028", " "),
+    ("\u2029", " "),
+    ("\u2002", " "),
+    ("\u2003", " "),
+    ("\u2009", " "),
 )
 
 

@@ -151,7 +151,7 @@ def _read(file: Path | Traversable, name: str) -> str:
     try:
         with file.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise LexiconError(f"{name}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -197,7 +197,10 @@ def read_lexicon(text: str, name: str) -> Lexicon:
 
 
 def _words(data: dict[str, Any], key: str, name: str) -> frozenset[str]:
-    return frozenset(map(fold_pattern, _texts(data, key, name))) if key in data else frozenset()
+    words = frozenset(map(fold_pattern, _texts(data, key, name))) if key in data else frozenset()
+    if not all(map(str.strip, words)):
+        raise LexiconError(f"{name}: '{key}' has a word without a letter")
+    return words
 
 
 def _pairs(value: object, name: str) -> tuple[tuple[str, str], ...]:
@@ -208,7 +211,10 @@ def _pairs(value: object, name: str) -> tuple[tuple[str, str], ...]:
         pairs = []
     if not isinstance(value, list) or len(pairs) != len(value):
         raise LexiconError(f"{name}: 'sides' must be a list of pairs of words")
-    return tuple((fold_pattern(one), fold_pattern(other)) for one, other in pairs)
+    folded = tuple((fold_pattern(one), fold_pattern(other)) for one, other in pairs)
+    if not all(word.strip() for pair in folded for word in pair):
+        raise LexiconError(f"{name}: 'sides' has a word without a letter")
+    return folded
 
 
 def _asks(table: object, name: str, expanding: Expand) -> dict[str, tuple[Pattern, ...]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -22,8 +23,8 @@ from demur.classifier.lexicon import BEYOND_HEAD, OPENS
 HEAD = 1400
 #: Hits kept beyond the head, of the rules that may stand there: so a text of nothing but hits stays cheap and bounded.
 KEEP_BEYOND = 512
-#: An anchor that stands more often than this in a part of a text tells nothing new.
-OFTEN = 8
+#: Of an anchor that stands over and over in a part of a text, so many of the first and of the last are looked at.
+OFTEN = 16
 #: Characters that are cleaned and scanned at once.
 BLOCK = 4096
 
@@ -163,12 +164,9 @@ class Matcher:
         """The rules of which no hit counts in a sentence, since a near miss stands in it."""
         text = plain(sentence)
         out: set[int] = set()
-        times: dict[int, int] = {}
         past = _past(text)
-        for end, anchor in self._unless.find(text):
-            times[id(anchor)] = seen = times.get(id(anchor), 0) + 1
-            if seen <= OFTEN:
-                out.update(hit.rule for hit in _closely(text, end - anchor.length, end, anchor.phrases, past))
+        for end, anchor in _some_of_each(list(self._unless.find(text))):
+            out.update(hit.rule for hit in _closely(text, end - anchor.length, end, anchor.phrases, past))
         return frozenset(out)
 
 
@@ -216,21 +214,19 @@ class Scan:
         out: list[Hit] = []
         if not self._found:
             return out
-        times: dict[int, int] = {}
         text, until = self._text(), self.length if until is None else until
         beyond, past = until + self._anchors.longest, _past(text)
+        found: list[tuple[int, _Anchor]] = []
         for last, anchor in self._found[bisect_left(self._found, since, key=_last) :]:
-            patterns = anchor.everywhere if everywhere else anchor.phrases
-            if patterns:
-                start = last + 1 - anchor.length
-                if since <= start < until:
-                    key = id(anchor)
-                    times[key] = seen = times.get(key, 0) + 1
-                    if seen > OFTEN:
-                        continue
-                    out += _closely(text, start, last + 1, patterns, past)
+            if anchor.everywhere if everywhere else anchor.phrases:
+                if since <= last + 1 - anchor.length < until:
+                    found.append((last, anchor))
                 elif last >= beyond:
                     break
+        for last, anchor in _some_of_each(found):
+            patterns = anchor.everywhere if everywhere else anchor.phrases
+            if patterns:
+                out += _closely(text, last + 1 - anchor.length, last + 1, patterns, past)
         out.sort(key=_place)
         return out
 
@@ -238,6 +234,21 @@ class Scan:
         if len(self._parts) > 1:
             self._parts = ["".join(self._parts)]
         return self._parts[0]
+
+
+def _some_of_each(found: list[tuple[int, _Anchor]]) -> list[tuple[int, _Anchor]]:
+    """The same, but of what stands there very often only the first and the last."""
+    if len(found) <= 2 * OFTEN:
+        return found
+    total = Counter(id(anchor) for _, anchor in found)
+    seen: Counter[int] = Counter()
+    some = []
+    for one in found:
+        key = id(one[1])
+        seen[key] += 1
+        if seen[key] <= OFTEN or seen[key] > total[key] - OFTEN:
+            some.append(one)
+    return some
 
 
 def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) -> list[Hit]:

@@ -52,7 +52,7 @@ _NEAR = 300
 #: Findings that count, kept per rule; more add nothing to a verdict.
 _PER_RULE = 4
 #: Hits of a rule that are looked at, whether they count or not.
-_LOOKED = 16
+_LOOKED = 40
 
 
 def gather(ask: Ask, text: str, begin: int, scan: Scan, book: Rulebook, *, thorough: bool = False) -> Evidence:

@@ -128,6 +128,10 @@ def find_voice(text: str, start: int) -> Voice:
     end = len(text.rstrip())
     fences = _fences(text, start)
     if fences and not text[start : fences[0][0]].strip() and len(fences) == 1 and not text[fences[0][1] : end].strip():
+        opens, closes = text.find("\n", start) + 1, end - 3
+        inner = text[opens:closes].strip()
+        if opens and inner.startswith("{") and inner.endswith("}"):
+            return Voice(_told(text, opens, closes), closes, (), "json")
         return Voice(start, end, fences, "fence")
     if start < end:
         first, last = text[start], text[end - 1]

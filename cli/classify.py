@@ -176,8 +176,7 @@ def _write_all(paths: Sequence[str], judge: Judge, as_json: bool) -> bool:
             readable = _complain(error)
     if as_json and results:
         dicts = [judged.to_dict() for judged in results]
-        out = encode(dicts if len(dicts) > 1 else dicts[0])
-        sys.stdout.buffer.write(msgspec.json.format(out, indent=2) + b"\n")
+        sys.stdout.buffer.write(pretty(dicts if len(dicts) > 1 else dicts[0]))
     elif results:
         from demur.cli.render import show
 
@@ -198,6 +197,15 @@ def _say(message: str) -> None:
 def listed(counts: Counter[Any]) -> str:
     """How many of which, the most first, in brackets; nothing when there are none."""
     return f" ({', '.join(f'{count} {name}' for name, count in counts.most_common())})" if counts else ""
+
+
+def pretty(value: object) -> bytes:
+    """The value as indented JSON and a line's end."""
+    data = encode(value)
+    try:
+        return msgspec.json.format(data, indent=2) + b"\n"
+    except msgspec.DecodeError:  # half a pair, escaped: JSON for most readers, not for this one
+        return json.dumps(json.loads(data), indent=2).encode() + b"\n"
 
 
 def encode(value: object) -> bytes:

@@ -56,7 +56,7 @@ def show(config: Path | None, as_json: bool) -> None:
 @command.command(short_help="Check the settings.")
 @config_flag
 def check(config: Path | None) -> None:
-    """Check the settings: prints ok, or what is wrong and where.
+    """Check the settings and own lexicons: prints ok, or what is wrong and where.
 
     \b
     Exit codes:
@@ -64,6 +64,10 @@ def check(config: Path | None) -> None:
       1  a setting is wrong; the message names the file and line or the variable
     """
     loaded = load_settings(config, {})
+    if loaded.settings.lexicons:
+        from demur.cli.classify import make_classifier
+
+        make_classifier(loaded.settings)  # says what is wrong with a lexicon
     click.echo(f"ok: {_considered(loaded, os.environ)}")
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
-import msgspec
 
 from demur.audit.corpus import MEANINGS, Columns, Corpus, CorpusError, Meaning, Row, Words, read_corpus
-from demur.cli.classify import Judge, encode, make_classifier
+from demur.cli.classify import Judge, encode, make_classifier, pretty
 from demur.cli.main import needs_extra
 from demur.cli.options import load_settings, settings_flags
 from demur.cli.traces import InputError, Item, display_name, line_batches
@@ -290,4 +289,4 @@ def _page() -> Callable[[Report], str]:
 
 
 def _json(report: Report) -> bytes:
-    return msgspec.json.format(encode(report.to_dict()), indent=2) + b"\n"
+    return pretty(report.to_dict())

@@ -317,3 +317,10 @@ def test_a_live_pipe_gets_its_verdicts_line_by_line() -> None:
             assert json.loads(process.stdout.readline())["id"] == number
         process.stdin.close()
         assert process.wait(timeout=30) == 0
+
+
+def test_half_a_pair_in_an_id_is_no_trouble(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    file = tmp_path / "odd.json"
+    file.write_text('{"id": "\\ud800", "response": "Here it is."}')
+    assert run(["classify", "--json", str(file)]) == 0
+    assert json.loads(capfdbinary.readouterr().out)["label"] == "answer"

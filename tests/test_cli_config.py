@@ -70,3 +70,10 @@ def test_what_is_wrong_is_named(command: str, tmp_path: Path, capsys: pytest.Cap
 def test_without_a_subcommand_it_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config"]) == 0
     assert "show" in capsys.readouterr().out
+
+
+def test_check_reads_own_lexicons_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.toml").write_text('language = "en"\n[[rule]]\nid = "a"\n')
+    (tmp_path / "demur.toml").write_text('lexicons = ["bad.toml"]\n')
+    assert run(["config", "check", "--config", str(tmp_path / "demur.toml")]) == 1
+    assert "bad.toml: rule a: 'signal' is missing" in capsys.readouterr().err

@@ -141,3 +141,8 @@ def test_a_raw_error_keeps_its_status() -> None:
 def test_a_prompt_that_was_withheld_is_not_what_was_asked() -> None:
     [row] = read({**REPLY, "query_withheld": True, "label": "answer"})
     assert normalize(row.obj).ask.prompt == ""
+
+
+@pytest.mark.parametrize("word", [-1, "-1", "+", "👎", "\ud800"])
+def test_a_mark_or_a_negative_number_is_no_label_by_guess(word: object) -> None:
+    assert Words().meaning(word) is None

@@ -59,3 +59,8 @@ def test_a_span_takes_in_the_marks_inside_it() -> None:
     text = "I **can**not"
     start, end = OffsetMap(text, 0, [(0, 0), (len(clean(text)), len(text))]).span(2, 8)
     assert text[start:end] == "can**not"
+
+
+def test_marks_of_direction_and_rarer_spaces_say_nothing() -> None:
+    assert plain("I\u200e can\u2009not\u200f help") == "i can not help"
+    assert plain("لا\u200f أستطيع") == plain("لا أستطيع")

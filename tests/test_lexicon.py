@@ -84,6 +84,8 @@ def test_a_users_file_adds_to_ours(tmp_path: Path) -> None:
         ('language = "en"', 'language = "en"\nsides = [["pro"]]', "'sides' must be a list of pairs of words"),
         ('language = "en"', 'language = "en"\nsides = "pro"', "'sides' must be a list of pairs of words"),
         ('language = "en"', 'language = "en"\npraise = "nice"', "'praise' must be a list"),
+        ('language = "en"', 'language = "en"\npraise = ["\\u200b"]', "'praise' has a word without a letter"),
+        ('language = "en"', 'language = "en"\nsides = [["pro", "\\u200b"]]', "'sides' has a word without a letter"),
         ('language = "en"', 'language = "en"\nasks = ["buy"]', "'asks' must be a table"),
         ('language = "en"', 'language = "en"\nasks.wish = ["buy"]', "asks: unknown key 'wish'"),
         ('language = "en"', 'language = "en"\nasks.code = ["(buy"]', "asks: 'code': "),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from demur.classifier import classify
 from demur.classifier.voice import answer_start, find_voice, sentences
 
 PHRASE = "I can't go"
@@ -129,3 +130,8 @@ def test_a_reply_in_json_begins_with_what_it_says() -> None:
     text = '{"id": "7", "done": false, "message": "I can\'t go there, it is far."}'
     assert text[find_voice(text, 0).start :].startswith("I can't go there")
     assert find_voice('{"a": "b"}', 0).start == 0
+
+
+def test_json_in_a_fence_that_is_the_whole_reply_speaks_for_the_model() -> None:
+    text = '```json\n{"response": "I\'m sorry, but I can\'t help with that."}\n```'
+    assert classify(text).label == "hard_refusal"
