@@ -9,7 +9,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import ahocorasick_rs
@@ -132,15 +132,14 @@ class _Anchors:
         self._automaton = ahocorasick_rs.AhoCorasick(self._texts)
         self.longest = max(map(len, self._texts), default=1)
 
-    def find(self, text: str) -> Iterator[tuple[int, _Anchor]]:
+    def find(self, text: str) -> list[tuple[int, _Anchor]]:
         """The anchors in `text` with the place where each ends, in order of that."""
         try:
             found = self._automaton.find_matches_as_indexes(text, overlapping=True)
         except UnicodeEncodeError:  # half a pair, as broken JSON has it
             found = self._automaton.find_matches_as_indexes(_SURROGATE.sub("\ufffd", text), overlapping=True)
-        made = self._made
-        for number, _, end in found:
-            yield end, made[number] or self._make(number)
+        made, make = self._made, self._make
+        return [(end, made[number] or make(number)) for number, _, end in found]
 
     def _make(self, number: int) -> _Anchor:
         text = self._texts[number]
@@ -165,7 +164,7 @@ class Matcher:
         text = plain(sentence)
         out: set[int] = set()
         past = _past(text)
-        for end, anchor in _some_of_each(list(self._unless.find(text))):
+        for end, anchor in _some_of_each(self._unless.find(text)):
             out.update(hit.rule for hit in _closely(text, end - anchor.length, end, anchor.phrases, past))
         return frozenset(out)
 

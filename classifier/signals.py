@@ -129,7 +129,7 @@ class _Gathering:
             self._looked[number] = looked + 1
             rule, at = self._rules[number], bisect_right(self._starts, start) - 1
             finding = Finding(rule, start, end, at if start < self._end else -1)
-            if not evidence.frank and 0 <= finding.sentence <= 1:
+            if evidence.ordered and 0 <= finding.sentence <= 1:
                 evidence.frank = _frank(finding, evidence)
             if rule.unless and number in self._voided(finding.sentence, start):
                 finding.why_not = "a near-miss phrase stands in the same sentence"
