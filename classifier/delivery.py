@@ -32,7 +32,6 @@ _NUMBER_WORDS = frozenset(COUNTS) | frozenset(
     """thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty
     ninety hundred thousand million billion half quarter third dozen twice none no""".split()  # noqa: SIM905
 )
-_ELISION_WORDS = ("for brevity", "for space", "for length", "rest of ")
 _ELIDED = re.compile(
     r"(?:omitted|left out|skipped|truncated|shortened) for (?:brevity|space|length)"
     r"|\brest of (?:the )?(?:code|file|implementation|table|list|months|rows|functions?|methods?) "
@@ -192,7 +191,7 @@ def gaps(
     if told > 1 and (count := wanted.count_named()) and told < count:
         why = f"{count} were asked for, {told} are given"
         yield Gap("topic_narrowing", "delivery.list-short", why, 0.75, part=True)
-    elided = _ELIDED.search(head) if any(word in head for word in _ELISION_WORDS) else None
+    elided = _ELIDED.search(head) if _may_be_elided(head) else None
     if elided and not wanted.sketch():
         why = "a part was left out, which was not asked for"
         yield Gap("topic_narrowing", "delivery.left-out", why, 0.7, part=True, place=elided.span())
@@ -206,11 +205,15 @@ def gaps(
         yield Gap("topic_narrowing", "delivery.softened", why, 0.65, part=True)
     if len(answer) <= 100 * 99:
         # the shorter of the two is read first
-        count = wanted.count() if len(wanted.prompt) < len(answer) or _NUMBERED.search(low) else None
+        count = wanted.count if len(wanted.prompt) < len(answer) or _NUMBERED.search(low) else None
         given = {int(number) for number in _NUMBERED.findall(low)} if count and len(answer) <= 100 * count else ()
         if count and given and max(given) < count:
             why = f"{count} were asked for, {len(given)} are given"
             yield Gap("topic_narrowing", "delivery.too-few", why, 0.8, part=True)
+
+
+def _may_be_elided(head: str) -> bool:
+    return "for brevity" in head or "for space" in head or "for length" in head or "rest of " in head
 
 
 def _enumerated(answer: str) -> int:

@@ -26,6 +26,7 @@ FIRM_TURN = 0.8
 _REMAINDER = 30
 #: Kana, Han and full-width marks; Hangul.
 _DENSE, _HANGUL = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]"), re.compile("[\uac00-\ud7a3]")
+_BULLET = re.compile("\n([-*•]) ")
 #: Characters of an answer in which a list is looked for.
 _LISTED = 20_000
 #: Characters below which a line is no poem, story or speech. Own choice.
@@ -106,6 +107,15 @@ class Evidence:
         """The findings of signals `names` that count; those of one signal in order of place."""
         return [finding for name in names if name in self.counted for finding in self.counted[name]]
 
+    def has(self, names: frozenset[str]) -> bool:
+        """Whether a finding of one of these signals counts."""
+        return not names.isdisjoint(self.counted)
+
+    @lazy
+    def answer(self) -> str:
+        """The model's own text."""
+        return self.text[self.voice.start : self.voice.end]
+
     def reserved(self, sentence: int) -> bool:
         """Whether a head sentence holds reserve or refusal, unless it names a limit only to turn to the matter."""
         names = self.marked.get(sentence)
@@ -113,14 +123,16 @@ class Evidence:
             return False
         return sentence not in self.turned or not names.isdisjoint(OBJECTIONS | {"hard_refusal_lexicon"})
 
+    @lazy
     def reserve(self) -> int:
         """Characters of the head's sentences that hold reserve or refusal."""
         parts = self.sentences
         return sum(parts[i][1] - parts[i][0] for i in self.marked if self.reserved(i))
 
+    @lazy
     def matter(self) -> float:
         """Latin characters' worth of the answer in sentences without reserve."""
-        return self._length() - self.reserve() * self.density
+        return self._length() - self.reserve * self.density
 
     def matter_text(self) -> str:
         """The head's sentences without reserve, as they stand."""
@@ -140,7 +152,7 @@ class Evidence:
 
     def turns(self) -> list[Finding]:
         """The turns from a reservation to the matter, but those that only turn to the next objection."""
-        turns = self.fired("pivot")
+        turns = self.counted.get("pivot", ())
         return [f for f in turns if f.sentence < 0 or OBJECTIONS.isdisjoint(self.marked[f.sentence])]
 
     def only(self, name: str, most: int) -> bool:
@@ -153,7 +165,8 @@ class Evidence:
     def listed(self) -> bool:
         """Whether the answer holds a list of three or more points, or a block of code."""
         text, start, end = self.text, self.voice.start, self.voice.start + _LISTED
-        if self.voice.fences or any(text.count(mark, start, end) >= 3 for mark in ("\n- ", "\n* ", "\n• ")):
+        marks = _BULLET.findall(text, start, end)
+        if self.voice.fences or (len(marks) >= 3 and any(marks.count(mark) >= 3 for mark in "-*•")):
             return True
         return text.find("\n2.", 0, end) >= 0 and text.find("\n3.", 0, end) >= 0
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from demur.classifier.decide import call, weighed
+from demur.classifier.case import weighed
+from demur.classifier.decide import call
 from demur.classifier.evidence import Evidence
 from demur.classifier.lexicon import signal_kinds
 from demur.classifier.verdict import Span, Verdict

@@ -42,30 +42,31 @@ def features(evidence: Evidence) -> dict[str, float]:
 
     Numbers that are 0 are left out; `NAMES` are all there can be.
     """
-    parts = evidence.sentences
-    reserve, matter = evidence.reserve(), evidence.matter()
     found: dict[str, float] = {}
     declined = -1
     for name, findings in evidence.counted.items():
         for finding in findings:
             sentence = finding.sentence
             key = (_FIRST if sentence <= 1 else _LATER).get(name) if sentence >= 0 else None
-            if key:
-                found[key] = max(found.get(key, 0.0), finding.rule.weight)
-            if name in _DECLINING and sentence <= 2:
-                declined = max(declined, sentence)
+            if key and found.get(key, 0.0) < finding.rule.weight:
+                found[key] = finding.rule.weight
+            if declined < sentence <= 2 and name in _DECLINING:
+                declined = sentence
     turns = [f.rule.weight for f in evidence.turns() if f.sentence < 0 or f.sentence >= declined]
-    limit = max(found.get("capability_limit", 0.0), found.get("capability_denial", 0.0))
-    found |= {
-        "pivot": max(turns, default=0.0),
-        "reserved_share": reserve / (parts[-1][1] - parts[0][0]) if reserve else 0.0,
-        "reserved_first": float(evidence.reserved(0)),
-        "unreserved": float(not reserve),
-        "matter": min(1.0, math.log1p(matter) / 8),
-        "limit_bare": limit if reserve and matter <= _BARE else 0.0,
-        "listed": float(evidence.listed()),
-        "kinds": max(0, len(RESERVE.intersection(evidence.counted)) - 1) / 3,
-        "judged": float(bool(reserve) and evidence.wanted.judges()),
-        LEARNED: evidence.wording,
-    }
+    reserve = evidence.reserve
+    matter = evidence.matter
+    found["pivot"] = max(turns, default=0.0)
+    found["matter"] = min(1.0, math.log1p(matter) / 8)
+    found["listed"] = float(evidence.listed())
+    found[LEARNED] = evidence.wording
+    if reserve:
+        parts = evidence.sentences
+        limit = max(found.get("capability_limit", 0.0), found.get("capability_denial", 0.0))
+        found["reserved_share"] = reserve / (parts[-1][1] - parts[0][0])
+        found["reserved_first"] = float(evidence.reserved(0))
+        found["limit_bare"] = limit if matter <= _BARE else 0.0
+        found["judged"] = float(evidence.wanted.judges())
+    else:
+        found["unreserved"] = 1.0
+    found["kinds"] = max(0, len(RESERVE.intersection(evidence.counted)) - 1) / 3
     return {name: found[name] for name in NAMES if found.get(name)}

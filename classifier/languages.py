@@ -74,9 +74,8 @@ class Speech:
 
     def _votes(self, words: Sequence[str]) -> dict[str, int]:
         votes: dict[str, int] = {}
-        get = self._languages.get
-        for word in words[:_ENOUGH]:
-            for language in get(word, ()):
+        for languages in filter(None, map(self._languages.get, words[:_ENOUGH])):
+            for language in languages:
                 votes[language] = votes.get(language, 0) + 1
         return votes
 

@@ -62,7 +62,7 @@ class _Entry(NamedTuple):
     steps: tuple[Step, ...]
 
 
-#: Characters by which the phrases that may follow an anchor are looked up.
+#: First characters by which a phrase that may follow an anchor is looked up; a shorter phrase by all it has.
 _KEY = 3
 
 #: Where the word at a place of a text ends, if another may follow.
@@ -74,19 +74,21 @@ _Way = tuple[_Entry, Step, str]
 class _Patterns:
     """Patterns that begin with one anchor, ready to be followed all at once."""
 
-    __slots__ = ("complete", "long", "most", "open_only", "short")
+    __slots__ = ("begins", "complete", "most", "open_only", "ways")
 
     def __init__(self, entries: Sequence[_Entry]) -> None:
         self.complete = [entry for entry in entries if not entry.steps]
         self.open_only = all(entry.opens for entry in entries)
         self.most = max((entry.steps[0].most for entry in entries if entry.steps), default=-1)
-        self.long: dict[str, list[_Way]] = {}  # what may follow, by its first `_KEY` characters
-        self.short: list[_Way] = []  # what may follow and is shorter
+        ways: dict[int, dict[str, list[_Way]]] = {}
         for entry in entries:
             for step in entry.steps[:1]:
                 for text in step.texts:
-                    ways = self.long.setdefault(text[:_KEY], []) if len(text) >= _KEY else self.short
-                    ways.append((entry, step, text))
+                    ways.setdefault(min(len(text), _KEY), {}).setdefault(text[:_KEY], []).append((entry, step, text))
+        #: What may follow, by its first characters; those that have most of them first.
+        self.ways = sorted(ways.items(), reverse=True)
+        #: What the word at which it begins begins with, by the same number of characters.
+        self.begins = [(size, frozenset(key.split(" ")[0] for key in keys)) for size, keys in self.ways]
 
 
 def _last(found: tuple[int, _Anchor]) -> int:
@@ -253,7 +255,9 @@ def _some_of_each(found: list[tuple[int, _Anchor]]) -> list[tuple[int, _Anchor]]
 def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) -> list[Hit]:
     """The hits of `patterns`, whose anchor stands at `start` to `end`: word edges and the steps that follow."""
     within = start > 1 and text[start - 2] not in _BREAKS and text[start - 1] not in _UNSPACED_BREAKS
-    if (within and patterns.open_only) or (start and _wordish(text[start - 1]) and _wordish(text[start])):
+    if (within and patterns.open_only) or (
+        start and text[start - 1] != " " and _wordish(text[start - 1]) and _wordish(text[start])
+    ):
         return []
     goes_on = _continues(text, end)
     hits = [
@@ -261,31 +265,42 @@ def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) 
         for entry in patterns.complete
         if (entry.open_ended or not goes_on) and not (entry.opens and within)
     ]
-    at, long, short = end, patterns.long, patterns.short
+    if patterns.most < 0 or (past is _past_word and not _may_follow(text, end, patterns)):
+        return hits
+    at = end
     done: list[_Entry] = []
     for skipped in range(patterns.most + 1):
         while text[at : at + 1] == " ":
             at += 1
-        ways = long.get(text[at : at + _KEY])
-        if short:
-            ways = ways + short if ways else short
-        for entry, step, phrase in ways or ():
-            if (
-                text.startswith(phrase, at)
-                and step.least <= skipped <= step.most
-                and entry not in done
-                and (entry.open_ended or not goes_on)
-                and not (entry.opens and within)
-                and (phrase in step.open_ended or not _continues(text, at + len(phrase)))
-            ):
-                done.append(entry)
-                stop = _follow(text, at + len(phrase), entry.steps[1:], past)
-                if stop >= 0:
-                    hits.append(Hit(entry.rule, start, stop))
+        for size, ways in patterns.ways:
+            for entry, step, phrase in ways.get(text[at : at + size], ()):
+                if (
+                    text.startswith(phrase, at)
+                    and step.least <= skipped <= step.most
+                    and entry not in done
+                    and (entry.open_ended or not goes_on)
+                    and not (entry.opens and within)
+                    and (phrase in step.open_ended or not _continues(text, at + len(phrase)))
+                ):
+                    done.append(entry)
+                    stop = _follow(text, at + len(phrase), entry.steps[1:], past)
+                    if stop >= 0:
+                        hits.append(Hit(entry.rule, start, stop))
         at = past(text, at)
         if at < 0:
             break
     return hits
+
+
+def _may_follow(text: str, end: int, patterns: _Patterns) -> bool:
+    """Whether one of the next words begins like something that may follow: sooner told than what does."""
+    count = patterns.most + 1
+    words = text[end : end + count * (_LONGEST_WORD + 1)].split(None, count)
+    for size, begins in patterns.begins:
+        for word in words:
+            if word[:size] in begins:
+                return True
+    return False
 
 
 def _place(hit: Hit) -> tuple[int, int, int]:
@@ -346,9 +361,9 @@ def _wordish(char: str) -> bool:
 
 def _continues(text: str, at: int) -> bool:
     """Whether the word before `at` goes on there."""
-    if at >= len(text) or not _wordish(text[at - 1]):
+    char = text[at : at + 1]
+    if not char or char == " " or not _wordish(text[at - 1]):  # the space: it is what stands there most often
         return False
-    char = text[at]
     if char == "'":
         return at + 1 < len(text) and text[at + 1].isalpha()
     return _wordish(char)

@@ -300,13 +300,14 @@ class Wanted:
         match = _CONTEXT.search(self.prompt) if ":" in self.prompt else None
         return (match.group(1), match.group(2)) if match else ("", "")
 
+    @lazy
     def count(self) -> int | None:
         """How many things are wanted."""
         return _number(_COUNT.search(self.brief))
 
     def count_ordered(self) -> int | None:
         """How many things the ask tells to list."""
-        return _number(_COUNT_ORDERED.search(self.brief))
+        return _number(_COUNT_ORDERED.search(self.brief)) if self.count else None
 
     def count_named(self) -> int | None:
         """The same, whatever the things are."""

@@ -52,10 +52,7 @@ class Wording:
         one: int | None = crc32(_START)  # hash of the n-gram that ends with the word before, if known
         two: int | None = None
         for word in words:
-            found = seen.get(word)
-            if found is None:
-                found = self._remember(word)
-            data, hash, number = found
+            data, hash, number = seen.get(word) or self._remember(word)
             if two is not None:
                 total += get(crc32(data, two), 0)
             two = None
@@ -81,15 +78,40 @@ class Wording:
             self._seen[word] = found
         return found
 
+    def _speaking(self, words: Sequence[str]) -> list[tuple[int, int, int]]:
+        """The n-grams that speak for a refusal: what each adds, its first and its last word."""
+        get, seen, out = self.numbers.get, self._seen, []
+        one: int | None = crc32(_START)
+        two: int | None = None
+        for at, word in enumerate(words):
+            data, hash, number = seen.get(word) or self._remember(word)
+            if two is not None and (added := get(crc32(data, two), 0)) > 0:
+                out.append((added, max(0, at - 2), at))
+            two = None
+            if one is not None:
+                pair = crc32(data, one)
+                if (known := get(pair)) is not None:
+                    two = pair
+                    if known > 0:
+                        out.append((known, max(0, at - 1), at))
+            one = None
+            if number is not None:
+                one = hash
+                if number > 0:
+                    out.append((number, at, at))
+        return out
+
     def spans(self, text: str, start: int, end: int) -> tuple[Span, ...]:
         """The n-grams that spoke most for a refusal, in order of place; neighbours are one."""
-        found = sorted(
-            ((self.numbers.get(hash, 0), a, b) for hash, a, b in ngrams(text, start, end)), key=lambda one: -one[0]
-        )
+        piece = fold(text[start : min(end, start + READ)])
+        places = [match.span() for match in _WORD.finditer(piece)]
+        found = self._speaking([piece[a:b] for a, b in places])
+        found.sort(key=_number, reverse=True)
         kept: list[tuple[int, int]] = []
-        for number, a, b in found:
-            if number <= 0 or len(kept) == _SHOWN:
+        for _, first, last in found:
+            if len(kept) == _SHOWN:
                 break
+            a, b = start + places[first][0], start + places[last][1]
             if all(b <= other_a or a >= other_b for other_a, other_b in kept):
                 kept.append((a, b))
         merged: list[tuple[int, int]] = []
@@ -134,6 +156,10 @@ def ngrams(text: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         for word, _, b in words[i : i + LONGEST]:
             hash = crc32(word, hash)
             yield hash, start + a, start + b
+
+
+def _number(found: tuple[int, int, int]) -> int:
+    return found[0]
 
 
 @cache
