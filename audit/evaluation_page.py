@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
-from itertools import pairwise
 from typing import Any
 
 import matplotlib as mpl
@@ -18,6 +16,7 @@ from matplotlib.figure import Figure as Plot
 from demur.audit.corpus import GOLDS
 from demur.audit.evaluate import GOT, Bin
 from demur.audit.evaluation import FIGURES, Mistake, Report, counted, interval, says, shown, written
+from demur.audit.excerpt import Part, excerpt
 
 #: More mistakes than this are not shown, only counted: a page has to open on a phone.
 MISTAKES = 200
@@ -39,15 +38,6 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A piece of a response; `mark`: it is evidence, `gap`: something is left out before it."""
-
-    text: str
-    mark: bool = False
-    gap: bool = False
 
 
 def page(report: Report) -> str:
@@ -102,30 +92,6 @@ def parts(mistake: Mistake) -> list[Part]:
     """The response of a mistake in pieces, the evidence marked; a long one is cut down to what surrounds it."""
     text = mistake.response
     spans = [span for signal in mistake.verdict.signals for span in signal.spans]
-    marks = _merged([(s.start, s.end) for s in spans if s.start < s.end and text[s.start : s.end] == s.text])
-    if len(marks) == 1 and marks[0][1] - marks[0][0] >= len(text.rstrip()):
-        marks = []  # all of it is none of it
-    keep = [(0, len(text))]
-    if len(text) > WHOLE:
-        around = [(max(0, start - AROUND), min(len(text), end, start + WHOLE) + AROUND) for start, end in marks]
-        keep = _merged(around or [(0, WHOLE // 2)])
-    edges = {edge for part in (*marks, *keep) for edge in part}
-    out: list[Part] = []
-    for start, end in keep:
-        inner = sorted({start, min(end, len(text)), *(edge for edge in edges if start < edge < min(end, len(text)))})
-        for left, right in pairwise(inner):
-            marked = any(a <= left and right <= b for a, b in marks)
-            out.append(Part(text[left:right], marked, gap=left == start > 0))
-    if keep[-1][1] < len(text):
-        out.append(Part("", gap=True))
-    return out
-
-
-def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
+    marks = [(span.start, span.end) for span in spans if text[span.start : span.end] == span.text]
+    marks = [(start, end) for start, end in marks if end - start < len(text.rstrip())]  # all of it is none of it
+    return excerpt(text, marks, whole=WHOLE, around=AROUND)

@@ -136,6 +136,13 @@ def read(files: Sequence[Path], own: Sequence[Path]) -> list[Sample]:
     return samples
 
 
+def _files(folders: Sequence[Path]) -> list[Path]:
+    files = {folder: sorted(folder.glob("*.jsonl")) for folder in folders}
+    if empty := [folder for folder, found in files.items() if not found]:
+        raise CorpusError(f"{empty[0]}: holds no .jsonl file")
+    return [file for found in files.values() for file in found]
+
+
 def _loads(line: str, place: str) -> object:
     try:
         return json.loads(line)
@@ -330,7 +337,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="only judge each row by numbers that never saw its prompt")
     options = parser.parse_args(arguments)
     try:
-        samples = read(options.corpora, sorted(file for folder in options.own for file in folder.glob("*.jsonl")))
+        samples = read(options.corpora, _files(options.own))
         if len({sample.prompt for sample in samples}) < LEAST:
             raise CorpusError(f"there are too few rows to fit on: at least {LEAST} prompts")
     except (CorpusError, OSError) as error:

@@ -158,7 +158,10 @@ def command(
     """
     if as_json and errors:
         raise click.UsageError("--json already holds the misjudged rows; leave --errors out")
-    _keep_corpora(corpora, (*outputs, *([errors_file] if errors_file else [])))
+    written = (*outputs, *([errors_file] if errors_file else []))
+    _keep_corpora(corpora, written)
+    if len({path.absolute() for path in written}) < len(written):
+        raise click.UsageError("two of the files to write are one")
     columns = Columns(label_column, language_column, model_column, category_column)
     read = _with_rows([_read(path, columns, Words(words), limit) for path in _named(corpora)])
     with needs_extra("report", "eval"):

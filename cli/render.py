@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from demur.audit.excerpt import excerpt, merged, to_words
 from demur.classifier import Verdict
 from demur.classifier.explain import ChoiceExplanation, Hit
 from demur.classifier.verdict import Signal
@@ -93,29 +94,18 @@ def show_text(console: Console, text: str, verdict: Verdict) -> None:
 
 def show_marked(console: Console, text: str, spans: Sequence[tuple[int, int]]) -> None:
     """The text, or what matters of it, with the given parts marked. Spans are offsets in characters, end exclusive."""
-    for line in _marked_lines(console, excerpt(text.rstrip() or NO_TEXT, spans)):
+    for line in _marked_lines(console, marked(text.rstrip() or NO_TEXT, spans)):
         console.print(line, no_wrap=True, overflow="ignore", crop=False)
     console.print()
 
 
-def excerpt(text: str, spans: Sequence[tuple[int, int]]) -> Text:
+def marked(text: str, spans: Iterable[tuple[int, int]]) -> Text:
     """The text, styled where the evidence stands. A long one is reduced to the evidence and its surroundings."""
-    spans = [(start, end) for start, end in spans if 0 <= start < end <= len(text)]
-    keep = [(0, len(text))]
-    if len(text) > WHOLE_TEXT:
-        keep = _merged([(max(0, s - AROUND), min(len(text), e, s + 2 * AROUND) + AROUND) for s, e in spans])
-        keep = _merged([_to_words(text, *part) for part in keep or [(0, WHOLE_TEXT // 2)]])
-    visible = text.translate(_VISIBLE)
-    out = Text(f"{_GAP} " if keep[0][0] else "")
-    for index, (start, end) in enumerate(keep):
-        part = Text(visible[start:end])
-        for s, e in spans:
-            if s < end and e > start:
-                part.stylize(_EVIDENCE, max(s - start, 0), min(e, end) - start)
-        out.append(f" {_GAP} " if index else "")
-        out.append_text(part)
-    if keep[-1][1] < len(text):
-        out.append(f" {_GAP}")
+    out = Text()
+    for part in excerpt(text, spans, whole=WHOLE_TEXT, around=AROUND):
+        if part.gap:
+            out.append(f" {_GAP}{' ' if part.text else ''}" if out else f"{_GAP} ")
+        out.append(part.text.translate(_VISIBLE), _EVIDENCE if part.mark else "")
     return out
 
 
@@ -148,9 +138,9 @@ def _marked_lines(console: Console, text: Text) -> Iterator[Text]:
     plain = console.color_system is None or console.no_color or console.is_dumb_terminal
     for line in _wrapped(console, text):
         yield Text.assemble("  " if line else "", line)
-        marked = {i for span in line.spans for i in range(span.start, span.end)}
-        if plain and marked:
-            marks = "".join((" ^"[i in marked]) * cell_len(char) for i, char in enumerate(line.plain))
+        under = {i for span in line.spans for i in range(span.start, span.end)}
+        if plain and under:
+            marks = "".join((" ^"[i in under]) * cell_len(char) for i, char in enumerate(line.plain))
             yield Text(f"  {marks}".rstrip())
 
 
@@ -188,9 +178,9 @@ def show_explanation(console: Console, choice: ChoiceExplanation, text: str) -> 
     # What is missing was found in no particular place: its span is all that was looked at.
     show_rows(console, [_row(hit) for hit in choice.hits if _is_missing(hit)], 2)
     matched = [hit for hit in choice.hits if not _is_missing(hit)]
-    for start, end in _merged((hit.span.start, hit.span.end) for hit in matched):
+    for start, end in merged((hit.span.start, hit.span.end) for hit in matched):
         hits = [hit for hit in matched if start <= hit.span.start < max(end, start + 1)]
-        words = text[slice(*_to_words(text, start, end))]
+        words = text[slice(*to_words(text, start, end))]
         if hits[0].span.text not in words:  # the evidence of the API's own refusal field
             words = hits[0].span.text
         show_indented(console, Text(f"“{_clip(words, 200)}”", style="bold"))
@@ -237,30 +227,6 @@ def _counts(verdicts: Sequence[Verdict]) -> Text:
     if unjudged:
         text += f"; {unjudged.total()} not judged{listed(unjudged)}"
     return Text(text)
-
-
-def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def _to_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """The part, and the rest of the words that it begins and ends in."""
-    while 0 < start < len(text) and _inside_word(text[start - 1]) and _inside_word(text[start]):
-        start -= 1
-    while 0 < end < len(text) and _inside_word(text[end - 1]) and _inside_word(text[end]):
-        end += 1
-    return start, end
-
-
-def _inside_word(char: str) -> bool:
-    # From U+2E80 on stand scripts that write no spaces between words.
-    return (char.isalnum() and ord(char) < 0x2E80) or char in "'’"
 
 
 def _clip(text: str, limit: int) -> str:

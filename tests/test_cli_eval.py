@@ -290,3 +290,12 @@ def test_other_commands_and_its_help_do_without_its_libraries() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], input=b"Two plums.", capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_two_outputs_are_never_one_file(
+    corpus: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "report.json")
+    assert run(["eval", corpus(), "--output", out, "--errors-file", out]) == 1
+    assert "two of the files to write are one" in capsys.readouterr().err
+    assert not Path(out).exists()

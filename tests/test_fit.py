@@ -141,3 +141,8 @@ def test_sources_weigh_by_the_root_of_their_size() -> None:
     ]
     weight = fit.tabulate(samples, default_classifier()).weight
     assert weight[:100].sum() == pytest.approx(2 * weight[100:].sum())
+
+
+def test_a_folder_without_examples_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit.main([str(tmp_path / "rows.jsonl"), "--own", str(tmp_path / "none")]) == 1
+    assert f"{tmp_path / 'none'}: holds no .jsonl file" in capsys.readouterr().err

@@ -115,3 +115,18 @@ def test_what_repeats_itself_is_looked_at_a_few_times() -> None:
 def test_what_stands_last_among_many_is_seen() -> None:
     text = "as for lunch, " * 40 + "as for his locker, no."
     assert found(text, "as for <0-2> no") == ["as for his locker, no"]
+
+
+@given(
+    st.lists(
+        st.sampled_from(["i", "a", "an", "can", "can't", "help", "helps", "it.", "", "\n", "，", "\x0b"]), max_size=14
+    )
+)
+def test_what_tells_sooner_that_nothing_follows_tells_the_same(words: list[str]) -> None:
+    matcher = Matcher([rule("i (can't|a) <0-3> (help|an|it)", "can <1-2> (a help|i~)")])
+    scan = matcher.scan()
+    scan.run(" ".join(words))
+    hits = scan.hits()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("demur.classifier.matcher._may_follow", lambda *_: True)
+        assert scan.hits() == hits

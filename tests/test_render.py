@@ -12,7 +12,7 @@ from demur.classifier import Ask, Choice, Trace, Verdict
 from demur.classifier.explain import ChoiceExplanation, Hit
 from demur.classifier.verdict import Signal, Span
 from demur.cli.classify import Judged
-from demur.cli.render import DETAILED, WHOLE_TEXT, excerpt, show, show_explanation, show_one
+from demur.cli.render import DETAILED, WHOLE_TEXT, marked, show, show_explanation, show_one
 from demur.cli.traces import Item
 
 TEXT = "Thanks for asking. I'd rather not do that, but the weather is fine."
@@ -62,7 +62,7 @@ def test_with_colour_the_evidence_is_underlined() -> None:
 def test_a_long_text_is_cut_down_to_what_surrounds_its_evidence() -> None:
     text = "Filler. " * 400 + PHRASE + " Filler." * 400
     start = text.index(PHRASE)
-    shown = excerpt(text, [(start, start + len(PHRASE))])
+    shown = marked(text, [(start, start + len(PHRASE))])
     assert shown.plain.startswith("[…] ")
     assert shown.plain.endswith(" […]")
     assert len(shown) < WHOLE_TEXT
@@ -70,13 +70,13 @@ def test_a_long_text_is_cut_down_to_what_surrounds_its_evidence() -> None:
 
 
 def test_a_long_text_without_evidence_shows_its_beginning() -> None:
-    shown = excerpt("Filler. " * 400, [])
+    shown = marked("Filler. " * 400, [])
     assert shown.plain.startswith("Filler.")
     assert len(shown) < WHOLE_TEXT
 
 
 def test_spans_that_do_not_fit_the_text_are_left_out() -> None:
-    assert excerpt("short", [(3, 99), (-1, 2), (2, 2)]).spans == []
+    assert marked("short", [(3, 99), (-1, 2), (2, 2)]).spans == []
 
 
 @pytest.mark.parametrize("evil", ["\x1b[2J", "\x9b31m", "\u202e", "\x07", "\r"])
@@ -133,7 +133,7 @@ def test_many_traces_are_a_table_only(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_long_text_is_cut_between_words() -> None:
     text = "fillingwords " * 200 + PHRASE + " fillingwords" * 200
     start = text.index(PHRASE)
-    words = set(excerpt(text, [(start, start + len(PHRASE))]).plain.split())
+    words = set(marked(text, [(start, start + len(PHRASE))]).plain.split())
     assert words == {"fillingwords", "[…]", *PHRASE.split()}
 
 
