@@ -13,6 +13,7 @@ from typing import Any
 from demur.audit.corpus import Corpus, Row
 from demur.audit.evaluate import Column, Outcome, Rate, Scores, score, score_by
 from demur.classifier import Trace, Verdict
+from demur.classifier.replies import judged_text
 from demur.classifier.verdict import gravest
 
 SCHEMA_VERSION = 1
@@ -61,7 +62,7 @@ class Mistake:
         """The text of the choice that the verdict is about."""
         index = gravest(self.verdict.choices).index if self.verdict.choices else 0
         found = next((c for c in self.trace.choices if c.index == index), next(iter(self.trace.choices), None))
-        return (found.text or found.refusal) if found else ""
+        return judged_text(found) if found else ""
 
     def to_dict(self) -> dict[str, Any]:
         verdict = self.verdict

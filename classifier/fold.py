@@ -16,44 +16,41 @@ from collections.abc import Iterator, Sequence
 _OPTIONAL = "".join(map(chr, range(0x064B, 0x0653))) + "\u0640\u093c"
 #: Marks that say which way a text runs, and others without width.
 _DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2062\u180e\ufe0f"
-#: Emphasis marks and characters without width: they stand inside words and sentences, and say nothing.
-_DROPPED = "*_\u200b\u200c\u200d\u2060\ufeff\u00ad" + _DIRECTIONS + _OPTIONAL
+#: Emphasis marks, the half of a line break that adds nothing, and characters without width: they say nothing.
+_DROPPED = "*_\r\u200b\u200c\u200d\u2060\ufeff\u00ad" + _DIRECTIONS + _OPTIONAL
 _DROPPED_RE = re.compile(f"[{re.escape(_DROPPED)}]")
 #: Letters in other clothes (full-width, mathematical): one character each, as is their plain form.
 _DRESSED = "\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff"
 _DRESSED_RE = re.compile(f"[{_DRESSED}]")
-_UNUSUAL_RE = re.compile(f"[{_DROPPED[2:]}{_DRESSED}]")
+_UNUSUAL_RE = re.compile(f"[{_DROPPED[3:]}{_DRESSED}]")
 #: Lower-casing is length-preserving and free of context once these are gone ("İ" grows, "Σ" looks at its neighbours).
 _BEFORE_LOWER = (("\u0130", "i"), ("Σ", "σ"), ("ς", "σ"))
+#: Marks and spaces in other clothes.
 _PLAIN = (
-    ("’", "'"),
-    ("ʼ", "'"),
-    ("＇", "'"),
-    ("‘", "'"),
-    ("\u00a0", " "),
-    ("\u3000", " "),
-    ("\u202f", " "),
-    ("\u2028", " "),
-    ("\u2029", " "),
-    ("\u2002", " "),
-    ("\u2003", " "),
-    ("\u2009", " "),
+    *((mark, "'") for mark in "’ʼ＇‘"),
+    *((space, " ") for space in (*"\x85\u00a0\u1680\u2028\u2029\u202f\u205f\u3000", *map(chr, range(0x2000, 0x200B)))),
 )
+_BREAKS = "\n\t\r\x0b\x0c\x1c\x1d\x1e\x1f"
 
 
 def fold(text: str) -> str:
     """`text` in lower case, apostrophes plain, breaks and tabs as spaces. Same length; any cut gives the same."""
-    if not text.isascii():
-        for old, new in _BEFORE_LOWER:
-            text = text.replace(old, new)
-        for old, new in _PLAIN:
-            text = text.replace(old, new)
-    return text.lower().replace("\n", " ").replace("`", "'").replace("\t", " ").replace("\r", " ")
+    if text.isascii():
+        return text.encode("ascii").translate(_FOLDED_BYTES).decode("ascii")
+    for old, new in _BEFORE_LOWER:
+        text = text.replace(old, new)
+    for old, new in _PLAIN:
+        text = text.replace(old, new)
+    text = text.lower().replace("`", "'")
+    for space in _BREAKS:
+        text = text.replace(space, " ")
+    return text
 
 
 def fold_pattern(text: str) -> str:
-    """`fold` for phrases of a lexicon, without the invisible and optional marks that `clean` takes from a text."""
-    return fold(text).translate(dict.fromkeys(map(ord, _DROPPED[2:])))
+    """`fold` for phrases of a lexicon, without the invisible and optional marks that `clean` takes from a text, letters
+    undressed."""
+    return fold(_DRESSED_RE.sub(_undress, text)).translate(dict.fromkeys(map(ord, _DROPPED[3:])))
 
 
 def clean(text: str) -> str:
@@ -62,8 +59,10 @@ def clean(text: str) -> str:
         text = text.replace("*", "")
     if "_" in text:
         text = text.replace("_", "")
+    if "\r" in text:
+        text = text.replace("\r", "")
     if not text.isascii() and _UNUSUAL_RE.search(text):
-        for char in _DROPPED[2:]:
+        for char in _DROPPED[3:]:
             text = text.replace(char, "")
         text = _DRESSED_RE.sub(_undress, text)
     return text
@@ -123,6 +122,7 @@ def _undress(match: re.Match[str]) -> str:
     return plain if len(plain) == 1 else match.group()
 
 
+#: The table for text of one byte a character.
 _BYTES = "cp1252"
 _DROPPED_BYTES = _DROPPED.encode(_BYTES, "ignore")
 _FOLDED_BYTES = fold(bytes(range(256)).decode(_BYTES, "replace")).encode(_BYTES, "replace")

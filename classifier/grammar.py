@@ -159,5 +159,7 @@ def _tidy(texts: list[str], source: str) -> tuple[tuple[str, ...], frozenset[str
                 raise GrammarError(f"'~' stands only at the end of a part: {source!r}")
         if not plain:
             raise GrammarError(f"{source!r} has a part that can be empty")
+        if "_" in plain:
+            raise GrammarError(f"'_' is dropped from every text, so {source!r} is never found")
         out[plain] = None
     return tuple(out), frozenset(open_ended)

@@ -69,7 +69,7 @@ class Classifier:
         for choice in trace.choices:
             session = self.session(trace.ask)
             session.feed(choice.text)
-            sessions.append(session)
+            sessions.append(session.reply(choice) or session)
             verdicts.append(session.finish(choice))
         verdict = combine(verdicts, trace)
         if verdict.rules_version != self.rules_version:  # nothing was judged

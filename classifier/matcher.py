@@ -282,9 +282,9 @@ def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) 
                     and not (entry.opens and within)
                     and (phrase in step.open_ended or not _continues(text, at + len(phrase)))
                 ):
-                    done.append(entry)
                     stop = _follow(text, at + len(phrase), entry.steps[1:], past)
                     if stop >= 0:
+                        done.append(entry)
                         hits.append(Hit(entry.rule, start, stop))
         at = past(text, at)
         if at < 0:
@@ -295,7 +295,10 @@ def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) 
 def _may_follow(text: str, end: int, patterns: _Patterns) -> bool:
     """Whether one of the next words begins like something that may follow: sooner told than what does."""
     count = patterns.most + 1
-    words = text[end : end + count * (_LONGEST_WORD + 1)].split(None, count)
+    reach = end + count * (_LONGEST_WORD + 1)
+    words = text[end:reach].split(None, count)
+    if len(words) < count and reach < len(text):  # many spaces, or too long a word
+        return True
     for size, begins in patterns.begins:
         for word in words:
             if word[:size] in begins:
@@ -308,16 +311,10 @@ def _place(hit: Hit) -> tuple[int, int, int]:
 
 
 def _follow(text: str, at: int, steps: tuple[Step, ...], past: _Past) -> int:
-    """Where the last of `steps` ends after `at`; -1 if one does not follow."""
-    for step in steps:
-        at = _step(text, at, step, past)
-        if at < 0:
-            break
-    return at
-
-
-def _step(text: str, at: int, step: Step, past: _Past) -> int:
-    """Where one of the step's phrases ends, after `least` to `most` words of the same sentence; -1 if none does."""
+    """Where the last of `steps` ends after `at`, each after its gap in the same sentence; -1 if one does not follow."""
+    if not steps:
+        return at
+    step, rest = steps[0], steps[1:]
     for skipped in range(step.most + 1):
         while text[at : at + 1] == " ":
             at += 1
@@ -325,7 +322,9 @@ def _step(text: str, at: int, step: Step, past: _Past) -> int:
             for phrase in step.texts:
                 end = at + len(phrase)
                 if text.startswith(phrase, at) and (phrase in step.open_ended or not _continues(text, end)):
-                    return end
+                    stop = _follow(text, end, rest, past)
+                    if stop >= 0:
+                        return stop
         at = past(text, at)
         if at < 0:
             break

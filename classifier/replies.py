@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from demur.classifier import fields
-from demur.classifier.trace import ToolCall
+from demur.classifier.trace import Choice, ToolCall
 
 #: Names of functions that hand over a reply, without separators and case.
 _REPLIES = frozenset(
@@ -31,3 +31,9 @@ def reply_text(calls: Sequence[ToolCall]) -> str:
             if isinstance(arguments, str) and arguments.strip():
                 return arguments
     return ""
+
+
+def judged_text(choice: Choice) -> str:
+    """What the verdict on `choice` is about, and what its spans count in: the text, the API's refusal field, or a reply
+    that a tool call hands over."""
+    return choice.text or choice.refusal or reply_text(choice.tool_calls)

@@ -48,13 +48,18 @@ class Session:
             "inspected": choice.inspected,
             "index": choice.index,
         }
-        text = self._text()
-        if not text.strip() and (reply := reply_text(choice.tool_calls)):
-            told = Session(self._ask, self._book, self._min)
-            told.feed(reply)
+        if told := self.reply(choice):
             return told.finish(replace(choice, tool_calls=()))
-        verdict = from_facts(choice, text, **known)
+        verdict = from_facts(choice, self._text(), **known)
         return verdict or decide(self.evidence(), choice, self._min, **known)
+
+    def reply(self, choice: Choice) -> Session | None:
+        """A session for the reply that a tool call hands over, if there is no text beside it."""
+        if not choice.tool_calls or self._text().strip() or not (reply := reply_text(choice.tool_calls)):
+            return None
+        told = Session(self._ask, self._book, self._min)
+        told.feed(reply)
+        return told
 
     def evidence(self, *, thorough: bool = False) -> Evidence:
         """What the rules find in the text fed so far; `thorough`: also where they can't count."""

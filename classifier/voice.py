@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, overload
 
 _LABELS = ("assistant", "ai", "bot", "chatbot", "model", "response", "answer", "output", "reply")
-_OPENERS = ("<s>", "[/inst]", "<|assistant|>", "<|im_start|>assistant", "\ufeff")
+#: Blank space, byte order marks and the marks of templates.
+_OPENERS = re.compile(r"(?:\s|\ufeff|<s>|\[/inst\]|<\|assistant\|>|<\|im_start\|>assistant)*", re.IGNORECASE)
 _THINKING = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -167,18 +168,17 @@ def sentences(text: str, start: int, end: int, *, until: int | None = None) -> l
 
 def _skip(text: str, at: int) -> int:
     """Past blank space, byte order mark, template marks and one speaker label."""
-    labelled = False
-    while True:
-        while text[at : at + 1].isspace():
-            at = len(text) - len(text[at:].lstrip())
-        head = text[at : at + 24].lower()
-        if head.startswith(_OPENERS):
-            at += len(next(mark for mark in _OPENERS if head.startswith(mark)))
-            continue
-        colon = head.find(":")
-        if labelled or colon <= 0 or head[:colon].strip("* #") not in _LABELS:
-            return at
-        labelled, at = True, at + colon + 1
+    at = _past_openers(text, at)
+    head = text[at : at + 24].lower()
+    colon = head.find(":")
+    if colon <= 0 or head[:colon].strip("* #") not in _LABELS:
+        return at
+    return _past_openers(text, at + colon + 1)
+
+
+def _past_openers(text: str, at: int) -> int:
+    found = _OPENERS.match(text, at)
+    return found.end() if found else at
 
 
 def _fences(text: str, start: int) -> tuple[tuple[int, int], ...]:

@@ -307,7 +307,7 @@ class Wanted:
 
     def count_ordered(self) -> int | None:
         """How many things the ask tells to list."""
-        return _number(_COUNT_ORDERED.search(self.brief)) if self.count else None
+        return _number(_COUNT_ORDERED.search(self.brief)) if self.count is not None else None
 
     def count_named(self) -> int | None:
         """The same, whatever the things are."""

@@ -18,6 +18,7 @@ from rich.text import Text
 from demur.audit.excerpt import excerpt, merged, to_words
 from demur.classifier import Verdict
 from demur.classifier.explain import ChoiceExplanation, Hit
+from demur.classifier.replies import judged_text
 from demur.classifier.verdict import Signal
 from demur.cli.classify import Judged, listed
 
@@ -77,10 +78,10 @@ def show_one(console: Console, judged: Judged) -> None:
     for choice, of_choice in zip(trace.choices, verdict.choices or (verdict,), strict=False):
         if verdict.choices:
             console.print(_headline(f"  choice {of_choice.index}", of_choice))
-        show_text(console, choice.text or choice.refusal, of_choice)
+        show_text(console, judged_text(choice), of_choice)
     if judged.explanation is not None:
         for choice, explained in zip(trace.choices, judged.explanation.choices, strict=False):
-            show_explanation(console, explained, choice.text or choice.refusal)
+            show_explanation(console, explained, judged_text(choice))
 
 
 def show_text(console: Console, text: str, verdict: Verdict) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from demur.classifier.replies import judged_text
 from demur.proxy.capture import Capture
 from demur.proxy.labels import clip
 from demur.proxy.observe import Exchange
@@ -153,7 +154,7 @@ def record(exchange: Exchange, *, text: bool = False) -> dict[str, Any]:
     }
     if text:
         out["prompt"] = exchange.ask.prompt
-        out["response"] = [choice.text or choice.refusal for choice in trace.choices] if trace else []
+        out["response"] = [judged_text(choice) for choice in trace.choices] if trace else []
     return out
 
 

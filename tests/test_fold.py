@@ -64,3 +64,14 @@ def test_a_span_takes_in_the_marks_inside_it() -> None:
 def test_marks_of_direction_and_rarer_spaces_say_nothing() -> None:
     assert plain("I\u200e can\u2009not\u200f help") == "i can not help"
     assert plain("لا\u200f أستطيع") == plain("لا أستطيع")
+
+
+@pytest.mark.parametrize(
+    "space", [chr(code) for code in range(sys.maxunicode) if chr(code).isspace() and chr(code) != "\r"]
+)
+def test_every_space_is_the_plain_one(space: str) -> None:
+    assert plain(f"cannot{space}help") == "cannot help"
+
+
+def test_a_line_end_is_one_space_however_it_is_written() -> None:
+    assert plain("cannot\r\nhelp") == plain("cannot\nhelp") == "cannot help"

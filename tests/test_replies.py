@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from demur.classifier import Choice, Trace, classify
+from demur.classifier import Choice, Trace, classify, explain
 from demur.classifier.replies import reply_text
 from demur.classifier.trace import ToolCall
 
@@ -47,3 +47,10 @@ def test_any_other_call_is_an_action() -> None:
 def test_text_beside_the_call_is_what_is_judged() -> None:
     call = ToolCall("reply", json.dumps({"text": NO}))
     assert classify(Trace(choices=(Choice(text="Done: the table is booked.", tool_calls=(call,)),))).label == "answer"
+
+
+def test_the_explanation_is_of_that_reply_too() -> None:
+    call = ToolCall("final_answer", json.dumps({"answer": NO}))
+    (explained,) = explain(Trace(choices=(Choice(tool_calls=(call,)),))).choices
+    assert explained.decided.startswith("row 10: declines in words")
+    assert all(NO[hit.span.start : hit.span.end] == hit.span.text for hit in explained.hits)
