@@ -23,7 +23,9 @@ from demur.classifier.verdict import Label
 LANGUAGES = ("en", "zh", "ja", "ko", "es", "fr", "de", "pt", "it", "ru", "ar", "hi", "tr", "nl", "pl", "vi", "id")
 #: What an ask may want, as a lexicon tells it (`[asks]`): a text of its own; one that is itself a no; a translation;
 #: word of the model itself; a figure; code; work on a given text; whether something is right or lawful; harsh words.
-WISHES = frozenset({"content", "refusal", "translation", "model", "figure", "code", "work", "judgement", "harsh"})
+WISHES = frozenset(
+    {"content", "refusal", "translation", "model", "figure", "list", "code", "work", "judgement", "harsh"}
+)
 PLACES = ("start", "alone", "first", "opening", "later", "anywhere")
 #: Places at the start of a sentence.
 OPENS = frozenset({"start", "alone"})
@@ -33,7 +35,9 @@ Expand = Callable[[str], Pattern]
 #: Signals that no phrase carries: facts of the API, and the learned one.
 _NOT_FOR_RULES = frozenset({"content_filter", "refusal_field", "learned_wording"})
 _RULE_KEYS = {"id", "signal", "weight", "where", "phrases", "unless", "why", "yes", "no"}
-_FILE_KEYS = {"language", "macros", "rule", "words", "numbers", "sides", "praise", "blame", "asks"}
+_FILE_KEYS = {"language", "macros", "rule", "words", "numbers", "counts", "sides", "praise", "blame", "asks"}
+#: From two to twelve.
+_COUNTS = 11
 #: A larger file is a mistake; ours have well under 1 MB.
 MAX_BYTES = 8 * 2**20
 
@@ -70,11 +74,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Words of a language, folded: frequent ones that tell it, words for numbers, pairs for the two sides of a question
-    (the favourable one first), and words that praise and that find fault."""
+    """Words of a language, folded: frequent ones that tell it, words for numbers, those for two to twelve with what they
+    count, pairs for the two sides of a question (the favourable one first), words that praise and that find fault."""
 
     words: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
+    counts: tuple[tuple[str, int], ...] = ()
     sides: tuple[tuple[str, str], ...] = ()
     praise: frozenset[str] = frozenset()
     blame: frozenset[str] = frozenset()
@@ -83,6 +88,7 @@ class Vocabulary:
         return Vocabulary(
             self.words | other.words,
             self.numbers | other.numbers,
+            self.counts + other.counts,
             self.sides + other.sides,
             self.praise | other.praise,
             self.blame | other.blame,
@@ -188,6 +194,7 @@ def read_lexicon(text: str, name: str) -> Lexicon:
         Vocabulary(
             words=_words(data, "words", name),
             numbers=_words(data, "numbers", name),
+            counts=_counts(data, name),
             sides=_pairs(data.get("sides", []), name),
             praise=_words(data, "praise", name),
             blame=_words(data, "blame", name),
@@ -201,6 +208,17 @@ def _words(data: dict[str, Any], key: str, name: str) -> frozenset[str]:
     if not all(map(str.strip, words)):
         raise LexiconError(f"{name}: '{key}' has a word without a letter")
     return words
+
+
+def _counts(data: dict[str, Any], name: str) -> tuple[tuple[str, int], ...]:
+    """From a list of the words for two to twelve, those for one number parted by "|"."""
+    texts = _texts(data, "counts", name) if "counts" in data else ()
+    if len(texts) not in (0, _COUNTS):
+        raise LexiconError(f"{name}: 'counts' must have {_COUNTS} texts, the words for two to twelve")
+    counts = tuple((fold_pattern(word), count) for count, text in enumerate(texts, 2) for word in text.split("|"))
+    if not all(word.strip() for word, _ in counts):
+        raise LexiconError(f"{name}: 'counts' has a word without a letter")
+    return counts
 
 
 def _pairs(value: object, name: str) -> tuple[tuple[str, str], ...]:
