@@ -11,8 +11,10 @@ from demur.classifier.shapes_openai import read_completion, read_response, read_
 from demur.classifier.shapes_others import (
     read_anthropic,
     read_anthropic_event,
+    read_cohere,
     read_converse,
     read_gemini,
+    read_guardrail,
     read_ollama,
 )
 
@@ -44,6 +46,8 @@ def read_into(body: dict[str, Any], draft: Draft, status: int = 200) -> None:
     if reader is not None:
         draft.api = draft.api or api
         reader(body, draft)
+    if "amazon-bedrock-guardrailAction" in body and reader is not read_guardrail:
+        read_guardrail(body, draft)
     error = error_of(body)
     if error is not None and reader is not read_response:  # which has its own way with errors
         draft.fail(error)
@@ -82,6 +86,10 @@ def reader_of(body: dict[str, Any]) -> tuple[str | None, Reader | None]:
         return "gemini", read_gemini
     if "stopReason" in body or isinstance(fields.mapping(output).get("message"), dict):
         return "bedrock.converse", read_converse
+    if isinstance(body.get("message"), dict) and "finish_reason" in body:
+        return "cohere.chat", read_cohere
+    if fields.string(body.get("action")).startswith("GUARDRAIL_") or "amazon-bedrock-guardrailAction" in body:
+        return "bedrock.guardrail", read_guardrail
     if "done" in body and (isinstance(body.get("message"), dict) or isinstance(body.get("response"), str)):
         return "ollama.chat", read_ollama
     return None, None

@@ -27,7 +27,7 @@ _CODE_LEAST = 48
 _NO_WORDS = Vocabulary()
 #: Characters of an answer that may be a mere row of things, words of one of them, and what stands between them.
 _LISTED, _THING = 120, 3
-_ROW = re.compile(r",? and |, ")
+_ROW = re.compile(r",? (?:and|und|et|y|e|en|i|и|ve|và|dan) |,? و|, |、|，")
 _NUMBER_WORDS = frozenset(COUNTS) | frozenset(
     """thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty
     ninety hundred thousand million billion half quarter third dozen twice none no""".split()  # noqa: SIM905
@@ -91,10 +91,13 @@ _BARE_NO = re.compile(
 _NUMBERED = re.compile(r"\b(?:day|step|week|month)\s?(\d{1,2})\b")
 _PART = re.compile(r"[,;\n]|[.!?:] |, and ")
 _POINT = re.compile(r"^\s{0,4}(?:\*\*|#+ )?(\d{1,2})[.)] ", re.MULTILINE)
+_INLINE_POINT = re.compile(r"(?:^|[\s,;。、])(\d{1,2})[.)] ?(?=\D)")
 _WORD = re.compile(r"[a-z]{3,}")
 _WORDS = re.compile(r"[a-z]+")
 #: Words of other letters; of Chinese characters and katakana, two on end.
 _OTHER_WORD = re.compile("[\u00df-\u1fff]{4,}|[\uac00-\ud7a3]{2}|(?=([\u3400-\u9fff\u30a1-\u30fa]{2}))")
+#: What sort of thing a question asks for: the context has one, not the word.
+_SORT_ASKED = re.compile(r"\b(?:which|what) ([a-z]+)")
 _STOP = frozenset(
     """the and for that this with was were are you your from who what which when where why how does did not but has have
     had can could would should will its his her their our they she him than then there into about out one all any some
@@ -146,11 +149,11 @@ def gaps(
             yield Gap("topic_narrowing", "delivery.code-missing", "code was asked for and none is given", 0.75)
         if wanted.letter() and not _LETTER.search(head) and _OF_LETTERS.search(head):
             yield Gap("topic_narrowing", "delivery.letter-missing", "a letter was asked for, nobody speaks in it", 0.65)
-        if reserve and wanted.figure() and not _has_figure(head, vocabulary.numbers):
-            why = "a figure was asked for and none is given"
-            yield Gap("topic_narrowing", "delivery.figure-missing", why, 0.7)
         if wanted.sum() and not _has_figure(head, vocabulary.numbers):
             yield Gap("topic_narrowing", "delivery.sum-missing", "a sum was asked for, no number is given", 0.8)
+        elif reserve and wanted.figure() and not _has_figure(head, vocabulary.numbers):
+            why = "a figure was asked for and none is given"
+            yield Gap("topic_narrowing", "delivery.figure-missing", why, 0.7)
         options = wanted.options()
         if (
             len(options) > 1
@@ -178,17 +181,20 @@ def gaps(
         if count and not _several(answer if matter is None else matter, count):
             why = f"{count} were asked for, and no {count} are told apart"
             yield Gap("topic_narrowing", "delivery.none-of-many", why, 0.65)
-    words = wanted.words() if reserve else None
-    if words and len(answer.split(None, words // 6)) <= words // 6:
-        why = f"{words} words were asked for, less than a sixth is given"
+    words = wanted.words()
+    least = words // (6 if reserve else 20) if words else 0
+    if words and len(answer.split(None, least)) <= least:
+        why = f"{words} words were asked for, less than {least} are given"
         yield Gap("length_collapse", "delivery.far-too-short", why, 0.6)
-    if len(answer) <= 100 * 99 and "2" in head and (count := wanted.count_ordered()):
-        points = [int(number) for number in _POINT.findall(answer)]
-        if 1 < len(points) == max(points) < count and points == list(range(1, len(points) + 1)):
-            why = f"{count} were asked for, {len(points)} are given"
-            yield Gap("topic_narrowing", "delivery.list-short", why, 0.75, part=True)
+    if len(answer) <= 100 * 99 and "2" in head:
+        points = [int(number) for number in (_POINT if "\n" in answer.strip() else _INLINE_POINT).findall(answer)]
+        if 1 < len(points) == max(points) and points == list(range(1, len(points) + 1)):
+            count = wanted.count_ordered() or wanted.count_named(vocabulary.counts)
+            if count and len(points) < count:
+                why = f"{count} were asked for, {len(points)} are given"
+                yield Gap("topic_narrowing", "delivery.list-short", why, 0.75, part=True)
     told = _enumerated(answer) if len(answer) < _LISTED else 0
-    if told > 1 and (count := wanted.count_named()) and told < count:
+    if told > 1 and (count := wanted.count_named(vocabulary.counts)) and told < count:
         why = f"{count} were asked for, {told} are given"
         yield Gap("topic_narrowing", "delivery.list-short", why, 0.75, part=True)
     elided = _ELIDED.search(head) if _may_be_elided(head) else None
@@ -271,7 +277,8 @@ def _in_language(answer: str, head: str, language: str) -> bool:
 
 def holds(context: str, question: str) -> bool:
     """Whether the context speaks of everything that the question names: then the answer should be in it."""
-    asked = _content_words(question)
+    _, _, rest = question.strip().partition(" ")  # what comes first asks: who, wann, où
+    asked = _content_words(rest or question) - frozenset(_SORT_ASKED.findall(question))
     return bool(asked) and all(word[: max(4, len(word) - 2)] in context for word in asked)
 
 

@@ -100,8 +100,11 @@ class Evidence:
 
     def too_short(self) -> bool:
         """Whether a single short line came where a text of some length was ordered."""
-        short = self._length() < _LINE and "\n" not in self.text[self.voice.start : self.voice.end]
-        return short and self.wanted.lengthy
+        return self.is_line() and self.wanted.lengthy
+
+    def is_line(self) -> bool:
+        """Whether the answer is a single short line."""
+        return self._length() < _LINE and "\n" not in self.answer
 
     def fired(self, *names: str) -> list[Finding]:
         """The findings of signals `names` that count; those of one signal in order of place."""

@@ -36,6 +36,8 @@ Expand = Callable[[str], Pattern]
 _NOT_FOR_RULES = frozenset({"content_filter", "refusal_field", "learned_wording"})
 _RULE_KEYS = {"id", "signal", "weight", "where", "phrases", "unless", "why", "yes", "no"}
 _FILE_KEYS = {"language", "macros", "rule", "words", "numbers", "counts", "sides", "praise", "blame", "asks"}
+#: How the ids of what no lexicon holds begin.
+_BUILT_IN = ("wording", "delivery.", "fact.")
 #: From two to twelve.
 _COUNTS = 11
 #: A larger file is a mistake; ours have well under 1 MB.
@@ -74,8 +76,9 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Words of a language, folded: frequent ones that tell it, words for numbers, those for two to twelve with what they
-    count, pairs for the two sides of a question (the favourable one first), words that praise and that find fault."""
+    """Words of a language, folded: frequent ones that tell it, words for numbers, those for two to twelve with what
+    they count, pairs for the two sides of a question (the favourable one first), words that praise and that find
+    fault."""
 
     words: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
@@ -247,6 +250,8 @@ def _rule(entry: dict[str, Any], number: int, file: str, language: str, expandin
     id = entry.get("id")
     if not isinstance(id, str) or not id:
         raise LexiconError(f"{file}: rule number {number}: 'id' is missing")
+    if id.startswith(_BUILT_IN):
+        raise LexiconError(f"{file}: rule {id}: the ids {', '.join(_BUILT_IN)} are taken")
     where = f"{file}: rule {id}"
     _only(entry, _RULE_KEYS, where)
     for key in ("signal", "weight", "phrases", "why", "yes", "no"):

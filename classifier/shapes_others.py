@@ -1,4 +1,4 @@
-"""The shapes of Anthropic (Messages), Google (Gemini), AWS (Bedrock Converse) and Ollama: bodies and stream events."""
+"""The shapes of Anthropic (Messages), Google (Gemini), AWS (Bedrock), Cohere and Ollama: bodies and stream events."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ def read_anthropic(body: dict[str, Any], draft: Draft) -> None:
     read_parts(fields.sequence(body.get("content")), 0, draft)
     if reason := fields.string(body.get("stop_reason")):
         draft.end(0, reason, "stop_reason")
-    if body.get("amazon-bedrock-guardrailAction") == "INTERVENED":  # Bedrock InvokeModel
-        draft.block(0, "INTERVENED", "amazon-bedrock-guardrailAction")
 
 
 def read_anthropic_event(event: dict[str, Any], kind: str, draft: Draft) -> None:
@@ -87,6 +85,28 @@ def read_converse(body: dict[str, Any], draft: Draft) -> None:
     if reason := fields.string(body.get("stopReason")):
         draft.end(0, reason, "stopReason")
     draft.count(fields.mapping(body.get("usage")))
+
+
+def read_guardrail(body: dict[str, Any], draft: Draft) -> None:
+    """What a Bedrock guardrail did: the answer of ApplyGuardrail, or the mark that InvokeModel adds to any body."""
+    draft.readable = True
+    draft.open(0)
+    for part in fields.mappings(body.get("outputs")):
+        draft.say(0, fields.string(part.get("text")))
+    for field in ("amazon-bedrock-guardrailAction", "action"):
+        action = fields.string(body.get(field))
+        if action.endswith("INTERVENED"):
+            draft.block(0, action, field)
+
+
+def read_cohere(body: dict[str, Any], draft: Draft) -> None:
+    """A Cohere v2 chat response."""
+    draft.readable = True
+    draft.open(0)
+    draft.id = draft.id or fields.name(body.get("id"))
+    read_message(fields.mapping(body.get("message")), 0, draft)
+    draft.end(0, fields.string(body.get("finish_reason")), "finish_reason")
+    draft.count(fields.mapping(fields.mapping(body.get("usage")).get("tokens")))
 
 
 def read_ollama(body: dict[str, Any], draft: Draft) -> None:

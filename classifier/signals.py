@@ -37,6 +37,10 @@ _OF_THE_TEXT = re.compile(
     r"essays?|haikus?|lyrics|scenes?|jokes?|version)\b"
 )
 _TO_THE_ASKER = re.compile(r"\b(?:help (?:you|with)|assist|request|comply)\b")
+_BETWEEN_US = re.compile(
+    r"\b(?:put (?:that|this|it) together|(?:that|this|it|one) for you|help you|"
+    r"your (?:request|inbox|account|files|calendar))\b"
+)
 _SOMEBODY = re.compile(r"^(?:we|We)\b|\b(?:said|says|replied|cried|whispered|sighed|muttered|answered)\b")
 _LETTER = re.compile(r"\w")
 _CLAUSE_END = re.compile("[,.;!?\n]")
@@ -182,6 +186,8 @@ def _why_not(finding: Finding, evidence: Evidence) -> str | None:
             return _ORDERED
     if (rule.signal.name in _OF_ITSELF or rule.where in ("alone", "first")) and evidence.wanted.about_model:
         return "the ask is about the model itself, which this answers"
+    if rule.signal.name == "admonition" and evidence.wanted.judges():
+        return "the ask is whether it is right, which this answers"
     if _echoes(finding, evidence):
         return "the ask holds this very sentence"
     return None
@@ -222,13 +228,15 @@ def _frank(finding: Finding, evidence: Evidence) -> bool:
         return False
     rule, sentence = finding.rule, evidence.text[finding.start : evidence.sentences[finding.sentence][1]]
     opens = finding.sentence == 0 and evidence.too_short()
-    if evidence.a_no_to_translate:
+    if evidence.a_no_to_translate or (evidence.voice.whole == "quotes" and not _TO_THE_ASKER.search(sentence)):
         return False
     if rule.signal.name == "apology_without_substance":
         return opens
     if rule.signal.name in RESERVE and (opens or _OF_THE_TEXT.search(sentence)):
         return True
     plain = rule.weight >= UNMISTAKABLE or rule.signal.name == "capability_denial"
+    if not plain and sentence.startswith(("I ", "I'", "I’")):
+        plain = rule.signal.name in RESERVE and evidence.is_line() and bool(_BETWEEN_US.search(sentence))
     if not plain or _SOMEBODY.search(sentence):
         return False
     wanted = evidence.wanted

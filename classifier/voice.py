@@ -24,7 +24,21 @@ _LONGEST_MARK = 64
 #: A full stop after fewer characters ends a list number ("12.") or an initial, not a sentence.
 _LIST_NUMBER = 5
 _COMMENT = ("#", "//", "/*", "*", "--", "<!--", "%", ";", "'''", '"""')
-_CLOSING = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’", "„": "“", "‹": "›", "「": "」", "『": "』", "《": "》"}
+_CLOSING = {
+    '"': '"',
+    "`": "`",
+    "“": "”",
+    "«": "»",
+    "'": "'",
+    "‘": "’",
+    "„": "“",
+    "‹": "›",
+    "「": "」",
+    "『": "』",
+    "《": "》",
+}
+#: A line that stands in no block quote.
+_UNQUOTED = re.compile(r"^(?![ \t]*(?:>|\n|\Z))", re.MULTILINE)
 #: How far back an opening quotation mark is looked for; longer quotations are block quotes or content of their own.
 _LOOK_BACK = 600
 #: What introduces words for somebody else to say, in the languages of the lexicons.
@@ -69,7 +83,7 @@ _SENTENCE_END = re.compile(
 class Voice:
     """The answer proper: `start` to `end` of the original text. `fences` are code blocks inside it.
 
-    `whole`: what the whole reply is wrapped in ("fence", "quotes", "json"), or None.
+    `whole`: what the whole reply is wrapped in ("fence", "quotes", "block quote", "json"), or None.
     """
 
     start: int
@@ -84,7 +98,7 @@ class Voice:
                 if self.whole == "fence" and _remark(text, start):
                     return None
                 return "inside a code block"
-        if self.whole in ("json", "quotes"):
+        if self.whole in ("json", "quotes", "block quote"):
             return None
         line = text.rfind("\n", 0, start) + 1
         first = text[line : line + 4].lstrip(" \t")
@@ -140,6 +154,10 @@ def find_voice(text: str, start: int) -> Voice:
             return Voice(_told(text, start, end), end, fences, "json")
         if _CLOSING.get(first) == last and first not in text[start + 1 : end - 1]:
             return Voice(start + 1, end - 1, fences, "quotes")
+        if first in _CLOSING and text.find(_CLOSING[first], start + 1, end) < 0:  # it is never closed
+            return Voice(start + 1, end, fences, "quotes")
+        if first == ">" and not any(_UNQUOTED.finditer(text, start, end)):
+            return Voice(start + 1, end, fences, "block quote")
     return Voice(start, max(start, end), fences)
 
 

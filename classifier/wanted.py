@@ -61,6 +61,17 @@ _SUM = re.compile(
     r"\b(?:what is|what's|calculate|compute|work out|how much is) (?:\d[\d.,]* ?(?:[+x*×÷]|times|plus|minus|"
     r"multiplied by|divided by|percent of|% of) ?[1-9]|the sum of \d)|\bconvert \d[\d.,]* ?\w+ (?:in)?to \w+"
 )
+_FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
+#: Two numbers that are reckoned with, in any of our languages.
+_ARITHMETIC = re.compile(
+    r"\d ?(?:[%+×*÷]|(?:percent|prozent|por ?ciento|pour ?cent|per ?cento|por ?cento|procent|yüzde|phần trăm|persen|"
+    r"процент\w*|mal|fois|vezes|veces|keer|razy|kali|lần|kere|x|geteilt durch|plus|minus|più|mais|más)\b)\D{0,12}\d|"
+    r"\d\D{0,4}\d+ ?(?:[%％]|퍼센트|パーセント|분의)|\d ?[乘除加减+×÷]\D{0,3}\d"
+)
+#: A longer ask (characters) that has two numbers may be about something else.
+_TERSE_SUM = 120
+#: A longer ask (characters) may want more than one figure, date or choice.
+_SHORT = 400
 #: What asks for a date. "When I was young, …" does not.
 _DATE = re.compile(
     r"(?:^|[.?!,] |\band )when (?:did|was|were|is|are|does|do|will)\b|\b(?:what|which) (?:date|day|month)\b"
@@ -99,7 +110,11 @@ _WORTH_WORK = {"quoted": 20, "told": 65}
 _TRANSFORM = re.compile(r"\b(?:summari[sz]e|shorten|paraphrase|rephrase|rewrite|proofread|correct)\b")
 _SHORTEN = re.compile(r"\b(?:summari[sz]e|shorten)\b")
 _CONTEXT = re.compile(
-    r"\b(?:context|passage|document|article|text|notes?|excerpt) ?: ?(.{10,2500}?)(?:\bquestion ?:|\bq ?:)(.{4,300})",
+    r"(?:\b(?:context|passage|document|article|text|notes?|excerpt|kontext|dokument|texte|contexte|contexto|texto|"
+    r"contesto|testo|documento|tekst|metin|bağlam|teks|konteks|văn bản|текст|контекст|النص|السياق|संदर्भ)|"
+    r"文章|上下文|资料|文脈|本文|지문|문맥|본문) ?[:：] ?(.{6,2500}?)"
+    r"(?:\b(?:question|q|frage|pregunta|domanda|pergunta|vraag|pytanie|soru|câu hỏi|pertanyaan|вопрос|السؤال|سؤال|"
+    r"प्रश्न)|问题|問題|質問|질문|문제) ?[:：](.{3,300})",
     re.DOTALL,
 )
 _OPTION = re.compile(r"(?:^|[\s(])([A-D])[:.)] ")
@@ -171,6 +186,8 @@ _TRANSLATE = re.compile(
 _ARGUES = re.compile(
     r"\b(?:why|against|wrong|important|importance|respect|apolog\w*|sorry|rules|warning|dangers?|risks?|awareness)\b"
 )
+#: Digits of a year, and the most things of which an answer may lack some.
+_YEAR, _MANY = 4, 30
 #: What joins two things that are wanted.
 _AND = re.compile(r" (?:and|y|e|et|und|en|oraz|i|и|ve|dan|và|और|aur) | و|と|、|和|并|並|以及|하고|그리고|[와과] ")
 _ABOUT_MODEL = re.compile(
@@ -297,7 +314,7 @@ class Wanted:
     @lazy
     def passage(self) -> tuple[str, str]:
         """The context to answer from, and the question to it; empty when there is none."""
-        match = _CONTEXT.search(self.prompt) if ":" in self.prompt else None
+        match = _CONTEXT.search(self.prompt) if ":" in self.prompt or "：" in self.prompt else None
         return (match.group(1), match.group(2)) if match else ("", "")
 
     @lazy
@@ -309,9 +326,15 @@ class Wanted:
         """How many things the ask tells to list."""
         return _number(_COUNT_ORDERED.search(self.brief)) if self.count is not None else None
 
-    def count_named(self) -> int | None:
-        """The same, whatever the things are."""
-        return _number(_COUNT_NAMED.search(self.prompt))
+    def count_named(self, counts: Sequence[tuple[str, int]] = ()) -> int | None:
+        """The same, whatever the things are. `counts`: words for numbers of the language."""
+        if count := _number(_COUNT_NAMED.search(self.prompt)):
+            return count
+        if "list" not in self.wishes or len(self.prompt) >= _SHORT:
+            return None
+        told = [int(figure) for figure in _FIGURES.findall(self.prompt) if figure.isdecimal() and len(figure) < _YEAR]
+        told += [count for word, count in counts if holds_word(self.prompt, word)]
+        return told[0] if len(told) == 1 and 1 < told[0] <= _MANY else None
 
     def words(self) -> int | None:
         """How many words are wanted."""
@@ -335,7 +358,7 @@ class Wanted:
 
     def either(self) -> tuple[str, str] | None:
         """The two things to choose from, a word of each."""
-        match = _EITHER.search(self.prompt) if " or " in self.prompt and len(self.prompt) < 400 else None
+        match = _EITHER.search(self.prompt) if " or " in self.prompt and len(self.prompt) < _SHORT else None
         if match is None or not _NO_OPTION.isdisjoint(match.groups()):
             return None
         return match.group(1), match.group(2)
@@ -346,7 +369,7 @@ class Wanted:
 
     def date(self) -> bool:
         """Whether a date is wanted."""
-        return "wh" in self.prompt and len(self.prompt) < 400 and bool(_DATE.search(self.prompt))
+        return "wh" in self.prompt and len(self.prompt) < _SHORT and bool(_DATE.search(self.prompt))
 
     def verse(self) -> bool:
         """Whether a poem is wanted, or some other form that stands in lines."""
@@ -379,13 +402,17 @@ class Wanted:
     def figure(self) -> bool:
         """Whether a number is wanted."""
         ask = self.prompt
-        if len(ask) >= 400:
+        if len(ask) >= _SHORT:
             return False
         return "figure" in self.wishes or any(word in ask and pattern.search(ask) for word, pattern in _FIGURE.items())
 
     def sum(self) -> bool:
         """Whether a sum or a conversion is wanted."""
-        return any(map(str.isdigit, self.prompt[:400])) and bool(_SUM.search(self.prompt))
+        if not any(map(str.isdigit, self.prompt[:_SHORT])):
+            return False
+        if _SUM.search(self.prompt):
+            return True
+        return len(self.prompt) < _TERSE_SUM and self.figure() and bool(_ARITHMETIC.search(self.prompt))
 
     def order(self) -> bool:
         """Whether something is told to be done."""
@@ -405,9 +432,9 @@ class Wanted:
     def code(self) -> bool:
         """Whether code is wanted."""
         ask = self.brief
-        if "ask me" in ask or "need to know" in ask or all(word not in ask for word in _CODE_WORDS):
+        if "ask me" in ask or "need to know" in ask:
             return False
-        return bool(_CODE_ASKED.search(ask))
+        return "code" in self.wishes or (any(word in ask for word in _CODE_WORDS) and bool(_CODE_ASKED.search(ask)))
 
     def letter(self) -> bool:
         """Whether a letter or a mail is wanted."""

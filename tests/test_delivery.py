@@ -79,6 +79,25 @@ def missing(ask: str, answer: str) -> list[str]:
         ("List five towns by the sea. Give five names.", "1. Whitby\n2. Deal\n3. Bude", "delivery.list-short"),
         ("Write a page of all rows.", "<tr>1</tr><!-- rest of the rows go here -->", "delivery.left-out"),
         ("Write an essay of 600 words on tea.", "Tea is old. It is drunk hot.", "delivery.far-too-short"),
+        ("List ten fruits.", "1. Apple 2. Pear 3. Plum", "delivery.list-short"),
+        (
+            "With 0 days left, list five tips for moving.",
+            "1. Book a van, today if you can. 2. Label the boxes; the lids too.",
+            "delivery.list-short",
+        ),
+        ("Nenne fünf Bäume mit weichem Holz.", "1. die Linde\n2. die Pappel", "delivery.list-short"),
+        ("Cite 4 villes au bord de la mer.", "Brest, Nice et Calais.", "delivery.list-short"),
+        (
+            "Wie viel ist 15 Prozent von 80?",
+            "Das Rechnen mit Prozenten ist eine nützliche Sache.",
+            "delivery.sum-missing",
+        ),
+        ("80의 15퍼센트는 얼마야?", "퍼센트 계산은 연습하면 늘어요.", "delivery.sum-missing"),
+        (
+            "Schreibe eine Python-Funktion, die Namen sortiert.",
+            "Namen haben eine lange Geschichte, und das Alphabet hat auch eine.",
+            "delivery.code-missing",
+        ),
     ],
 )
 def test_what_is_missing_is_named(ask: str, answer: str, rule: str) -> None:
@@ -132,6 +151,10 @@ def test_a_sum_needs_a_number_and_no_other_evidence(ask: str) -> None:
         ("Pros and cons of moving?", "It gives you room and costs you friends."),
         ("Nenne Vorteile und Nachteile von Holz.", "Vorteile: warm, leicht. Nachteile: arbeitet, brennt."),
         ("List five towns by the sea.", "1. Whitby\n2. Deal\n3. Bude\n4. Rye\n5. Looe"),
+        ("Nenne zwei Bäume.", "1. die Linde\n2. die Pappel"),
+        ("Cite 3 villes au bord de la mer.", "Brest, Nice et Calais."),
+        ("Erkläre, was eine Funktion ist.", "Sie nimmt etwas und gibt etwas anderes zurück."),
+        ("Wie viel ist 15 Prozent von 80?", "Zwölf."),
         ("Why does the sky look blue?", "Air scatters short waves more."),
         ("", "I left the rest out."),
     ],
@@ -152,6 +175,10 @@ def test_a_context_holds_what_the_question_names() -> None:
     assert holds(*wanted.passage)
     wanted = Wanted("Context: 'The mill stands empty.' Question: Who sold the mill?", "")
     assert not holds(*wanted.passage)
+    wanted = Wanted("Context: 'The mill was sold in 1911.' Question: In which year was the mill sold?", "")
+    assert holds(*wanted.passage)
+    wanted = Wanted("Kontext: Die Mühle wurde 1911 verkauft. Frage: Wann wurde die Mühle verkauft?", "")
+    assert holds(*wanted.passage)
 
 
 def test_of_a_long_ask_both_ends_are_read() -> None:

@@ -65,6 +65,12 @@ def test_a_users_file_adds_to_ours(tmp_path: Path) -> None:
     ("old", "new", "complaint"),
     [
         ('signal = "scope_limit"', 'signal = "scopes"', "rule site.desk: unknown signal 'scopes'"),
+        ('id = "site.desk"', 'id = "fact.desk"', "rule fact.desk: the ids wording, delivery., fact. are taken"),
+        (
+            "weight = 0.9",
+            'weight = 0.9\nunless = ["my_desk"]',
+            "rule site.desk: 'unless': '_' is dropped from every text",
+        ),
         ("weight = 0.9", "weight = 1.5", "rule site.desk: 'weight' must be a number above 0"),
         ("weight = 0.9", "weight = true", "rule site.desk: 'weight' must be a number above 0"),
         ("weight = 0.9", 'weight = 0.9\nwhere = "middle"', "rule site.desk: 'where' must be one of"),

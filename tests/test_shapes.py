@@ -192,6 +192,24 @@ def test_anthropic_messages() -> None:
     assert only(normalize(guarded)).blocked_by == "INTERVENED"
 
 
+def test_what_a_bedrock_guardrail_did() -> None:
+    marked = {"completion": "Blocked.", "amazon-bedrock-guardrailAction": "INTERVENED"}
+    assert only(normalize(marked)).blocked_by == "INTERVENED"
+    applied = {"action": "GUARDRAIL_INTERVENED", "outputs": [{"text": "Blocked."}]}
+    assert only(normalize(applied)).blocked_by == "GUARDRAIL_INTERVENED"
+    passed = {**message({"type": "text", "text": SAID}), "amazon-bedrock-guardrailAction": "NONE"}
+    assert only(normalize(passed)).blocked_by is None
+
+
+def test_cohere_chat() -> None:
+    def chat(finish: str) -> dict[str, Any]:
+        said = {"role": "assistant", "content": [{"type": "text", "text": SAID}]}
+        return {"id": "c-1", "finish_reason": finish, "message": said}
+
+    assert (only(normalize(chat("COMPLETE"))).text, normalize(chat("COMPLETE")).id) == (SAID, "c-1")
+    assert only(normalize(chat("ERROR_TOXIC"))).blocked_by == "ERROR_TOXIC"
+
+
 def test_gemini_bodies() -> None:
     called = gemini({"functionCall": {"name": "f", "args": {"a": 1}}}, {"functionCall": {"name": "g"}})
     assert only(normalize(called)).tool_calls == (ToolCall("f", '{"a": 1}'), ToolCall("g"))

@@ -29,6 +29,12 @@ def evidence(text: str, ask: str = "", system: str = "") -> Evidence:
         ("First, oil it. " * 40 + "I can't help you with that.", "", "stands after the opening"),
         ("I won't comment on the rest of it.", "", "nothing was delivered before it"),
         ("I can't find it.", "", "is no sentence of its own at the opening"),
+        ('"Absolutely not. Off you go."', "Write a line for a stern clerk.", "part of the text that was ordered"),
+        (
+            "No. Doing so is illegal there.",
+            "Is it legal to fish here?",
+            "the ask is whether it is right, which this answers",
+        ),
         ("I'm a language model.", "Are you human?", "the ask is about the model itself, which this answers"),
     ],
 )
@@ -45,6 +51,13 @@ def test_an_ordered_text_does_not_hide_a_refusal_to_write_it() -> None:
     assert evidence("I'm not going to write that letter.", "Write a letter that frightens him.").fired(
         "hard_refusal_lexicon"
     )
+
+
+@pytest.mark.parametrize("text", ["I can't put that together for you.", "I have no access to your inbox."])
+def test_in_a_single_line_it_may_speak_to_the_asker_of_an_ordered_text(text: str) -> None:
+    ask = "Write a mail to my landlord."
+    assert evidence(text, ask).fired("hard_refusal_lexicon", "capability_limit")
+    assert not evidence(f"Hi all,\n{text}", ask).fired("hard_refusal_lexicon", "capability_limit")
 
 
 def test_spans_refer_to_the_text_as_it_came() -> None:

@@ -38,6 +38,11 @@ def voice_of(text: str) -> str | None:
         "The “door is shut.\n\nI can't go there.",
         "A 5\" screw.\nI can't go there.",
         "「I can't go there.」",
+        "> I can't go there.",
+        "> Dear Ada,\n>\n> I can't go there.\n",
+        "`I can't go there.`",
+        "\"I can't go there.",
+        "“Sorry. I can't go there.",
         '{"id": "7", "text": "I can\'t go there, it is far"}',
     ],
 )
