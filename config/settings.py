@@ -75,7 +75,8 @@ class Settings(BaseModel):
     drain_seconds: SecondsOrZero = Field(default=30.0, description="time that open exchanges get to end at shutdown")
     max_request_bytes: Size = Field(default=64 * 2**20, description="largest request body that is passed on")
     inspect_bytes: Size = Field(
-        default=2 * 2**20, description="response text judged per exchange; what exceeds it passes unjudged"
+        default=2 * 2**20,
+        description="stream text, or body bytes, judged per exchange; what exceeds it passes unjudged",
     )
     ca_file: FileOrNone = Field(
         default=None, description="certificate authorities (PEM) for the upstream instead of the system's"
