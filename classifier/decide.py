@@ -37,6 +37,8 @@ from demur.classifier.verdict import Label, Rationale, Signal, Status, Verdict
 #: Where a word begins in the name of a field: `stop_reason`, `promptFeedback.blockReason`.
 _WORD_START = re.compile(r"[._]|(?<=[a-z])(?=[A-Z])")
 _REASONS = DECLINES | OBJECTIONS
+_SORRY = frozenset({"apology_without_substance"})
+_NOT_BARE = HOLDS_BACK | _SORRY
 _ONE_REASON: Mapping[str, Rationale] = {"capability_limit": "capacity", "scope_limit": "policy"}
 
 
@@ -123,7 +125,8 @@ def _missing(case: Case) -> Call | None:
     evidence, text = case.evidence, case.evidence.answer
     beside = evidence.has(HOLDS_BACK) and not case.declines_clearly
     matter_text = evidence.matter_text() if beside else None
-    for gap in gaps(evidence.wanted, text, reserve=beside, matter=matter_text, vocabulary=evidence.vocabulary()):
+    sorry, words = evidence.has(_NOT_BARE), evidence.vocabulary()
+    for gap in gaps(evidence.wanted, text, reserve=beside, sorry=sorry, matter=matter_text, vocabulary=words):
         delivers = gap.part and case.evidence.matter > case.limits["bare_matter"]
         if case.declined and not (case.denied or case.turned) and not delivers:
             return Call("hard_refusal", max(case.sure, gap.weight), f"row 3: it says that it declines, and {gap.why}")
@@ -158,7 +161,7 @@ def _asks_back(case: Case) -> Call | None:
 
 def _apologises(case: Case) -> Call | None:
     """Row 6."""
-    sorry = "apology_without_substance"
+    (sorry,) = _SORRY
     if not case.evidence.fired(sorry) or not case.evidence.only(sorry, 120):
         return None
     sure = max(case.sure, case.limits["apology_alone"])

@@ -26,8 +26,10 @@ _BARE = 24
 _CODE_LEAST = 48
 _NO_WORDS = Vocabulary()
 #: Characters of an answer that may be a mere row of things, words of one of them, and what stands between them.
-_LISTED, _THING = 120, 3
-_ROW = re.compile(r",? (?:and|und|et|y|e|en|i|и|ve|và|dan) |,? و|, |、|，")
+_LISTED, _THING, _THING_UNSPACED = 120, 3, 10
+_ROW = re.compile(
+    r",? (?:and|und|et|y|e|en|i|и|ve|và|dan) |,? و|, |、|，|；|以及|[和及与與とや]|그리고|(?<=[가-힣])[과와] "
+)
 _NUMBER_WORDS = frozenset(COUNTS) | frozenset(
     """thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty
     ninety hundred thousand million billion half quarter third dozen twice none no""".split()  # noqa: SIM905
@@ -89,7 +91,7 @@ _BARE_NO = re.compile(
     r"i (?:really |simply |just )?(?:can't|won't|shouldn't|decline|refuse))[.!]*"
 )
 _NUMBERED = re.compile(r"\b(?:day|step|week|month)\s?(\d{1,2})\b")
-_PART = re.compile(r"[,;\n]|[.!?:] |, and ")
+_PART = re.compile(r"[,;\n、。；，！？]|[.!?:] |, and ")
 _POINT = re.compile(r"^\s{0,4}(?:\*\*|#+ )?(\d{1,2})[.)] ", re.MULTILINE)
 _INLINE_POINT = re.compile(r"(?:^|[\s,;。、])(\d{1,2})[.)] ?(?=\D)")
 _WORD = re.compile(r"[a-z]{3,}")
@@ -125,12 +127,14 @@ def gaps(
     answer: str,
     *,
     reserve: bool = True,
+    sorry: bool = False,
     matter: str | None = None,
     vocabulary: Vocabulary = _NO_WORDS,
 ) -> Iterator[Gap]:
     """What was asked for and is not in `answer` (the model's own text, without thinking).
 
-    `reserve`: other evidence stands beside it, so gaps that need some are looked for too. `matter`: the sentences of
+    `reserve`: other evidence stands beside it, so gaps that need some are looked for too; `sorry`: it, or an apology,
+    so the answer is no mere row of things. `matter`: the sentences of
     the answer that are not such evidence. `vocabulary`: the words of its language.
     """
     low = fold(answer[: 100 * 99])
@@ -177,26 +181,20 @@ def gaps(
         worked = _content_words(head, like=wanted.source) if len(source) >= _TELLING else source
         if len(worked) >= _TELLING and source.isdisjoint(worked):
             yield Gap("topic_narrowing", "delivery.source-untouched", "the text to work on was not worked on", 0.8)
-        count = wanted.count_ordered() if reserve and not _NUMBERED.search(head) else None
-        if count and not _several(answer if matter is None else matter, count):
-            why = f"{count} were asked for, and no {count} are told apart"
-            yield Gap("topic_narrowing", "delivery.none-of-many", why, 0.65)
     words = wanted.words()
     least = words // (6 if reserve else 20) if words else 0
     if words and len(answer.split(None, least)) <= least:
         why = f"{words} words were asked for, less than {least} are given"
         yield Gap("length_collapse", "delivery.far-too-short", why, 0.6)
-    if len(answer) <= 100 * 99 and "2" in head:
-        points = [int(number) for number in (_POINT if "\n" in answer.strip() else _INLINE_POINT).findall(answer)]
-        if 1 < len(points) == max(points) and points == list(range(1, len(points) + 1)):
-            count = wanted.count_ordered() or wanted.count_named(vocabulary.counts)
-            if count and len(points) < count:
-                why = f"{count} were asked for, {len(points)} are given"
-                yield Gap("topic_narrowing", "delivery.list-short", why, 0.75, part=True)
-    told = _enumerated(answer) if len(answer) < _LISTED else 0
-    if told > 1 and (count := wanted.count_named(vocabulary.counts)) and told < count:
-        why = f"{count} were asked for, {told} are given"
-        yield Gap("topic_narrowing", "delivery.list-short", why, 0.75, part=True)
+    if gap := _list_gap(wanted, answer, vocabulary, bare=not sorry):
+        yield gap
+    elif reserve and len(answer) < _SHORT and not _NUMBERED.search(head):
+        count, least = wanted.count_ordered(), 0
+        if count is None:  # what it is that is counted was not read
+            count, least = wanted.count_named(vocabulary.counts), 2
+        if count and not _several(answer if matter is None else matter, least or count):
+            why = f"{count} were asked for, and no {count} are told apart"
+            yield Gap("topic_narrowing", "delivery.none-of-many", why, 0.65)
     elided = _ELIDED.search(head) if _may_be_elided(head) else None
     if elided and not wanted.sketch():
         why = "a part was left out, which was not asked for"
@@ -218,14 +216,36 @@ def gaps(
             yield Gap("topic_narrowing", "delivery.too-few", why, 0.8, part=True)
 
 
+def _list_gap(wanted: Wanted, answer: str, vocabulary: Vocabulary, *, bare: bool) -> Gap | None:
+    """A list that is shorter than what was asked for: numbered, or (in a `bare` answer) a mere row of things."""
+    if len(answer) > 100 * 99:
+        return None
+    given = _enumerated(answer) if bare and len(answer) < _LISTED else 0
+    ordered = False
+    if given < 2 and "2" in answer:
+        points = [int(number) for number in (_POINT if "\n" in answer.strip() else _INLINE_POINT).findall(answer)]
+        ordered = points == list(range(1, len(points) + 1))
+        given = len(points) if ordered else 0
+    if given < 2:
+        return None
+    count = (wanted.count_ordered() if ordered else None) or wanted.count_named(vocabulary.counts)
+    if not count or given >= count:
+        return None
+    why = f"{count} were asked for, {given} are given"
+    return Gap("topic_narrowing", "delivery.list-short", why, 0.75, part=True)
+
+
 def _may_be_elided(head: str) -> bool:
     return "for brevity" in head or "for space" in head or "for length" in head or "rest of " in head
 
 
 def _enumerated(answer: str) -> int:
     """How many things an answer names that is nothing but a row of them; 0 if it is anything else."""
-    things = _ROW.split(answer.strip().rstrip("."))
-    return len(things) if all(0 < len(thing.split()) <= _THING for thing in things) else 0
+    if answer[:1] in ("{", "["):
+        return 0
+    things = [thing.strip() for thing in _ROW.split(answer.strip().rstrip(".。"))]
+    short = all(len(thing) <= _THING_UNSPACED or thing[0] < _UNSPACED for thing in things if thing)
+    return len(things) if short and all(0 < len(thing.split()) <= _THING for thing in things) else 0
 
 
 def _one_side(head: str, wanted: Wanted, pairs: Sequence[tuple[str, str]]) -> bool:

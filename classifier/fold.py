@@ -37,6 +37,13 @@ def fold(text: str) -> str:
     """`text` in lower case, apostrophes plain, breaks and tabs as spaces. Same length; any cut gives the same."""
     if text.isascii():
         return text.encode("ascii").translate(_FOLDED_BYTES).decode("ascii")
+    try:
+        return text.encode(_BYTES).translate(_FOLDED_BYTES).decode(_BYTES)
+    except UnicodeEncodeError:
+        return _fold(text)
+
+
+def _fold(text: str) -> str:
     for old, new in _BEFORE_LOWER:
         text = text.replace(old, new)
     for old, new in _PLAIN:
@@ -70,12 +77,17 @@ def clean(text: str) -> str:
 
 def plain(text: str) -> str:
     """`fold(clean(text))`, sooner."""
-    if not text.isascii():
-        try:
-            return text.encode(_BYTES).translate(_FOLDED_BYTES, _DROPPED_BYTES).decode(_BYTES)
-        except UnicodeEncodeError:
-            pass
-    return fold(clean(text))
+    return plainer(text)[0]
+
+
+def plainer(text: str) -> tuple[str, bool]:
+    """The same, and whether the text fits into one byte a character: then words stand between spaces."""
+    if text.isascii():
+        return text.encode("ascii").translate(_FOLDED_BYTES, _DROPPED_BYTES).decode("ascii"), True
+    try:
+        return text.encode(_BYTES).translate(_FOLDED_BYTES, _DROPPED_BYTES).decode(_BYTES), True
+    except UnicodeEncodeError:
+        return _fold(clean(text)), False
 
 
 class OffsetMap:
@@ -125,4 +137,4 @@ def _undress(match: re.Match[str]) -> str:
 #: The table for text of one byte a character.
 _BYTES = "cp1252"
 _DROPPED_BYTES = _DROPPED.encode(_BYTES, "ignore")
-_FOLDED_BYTES = fold(bytes(range(256)).decode(_BYTES, "replace")).encode(_BYTES, "replace")
+_FOLDED_BYTES = _fold(bytes(range(256)).decode(_BYTES, "replace")).encode(_BYTES, "replace")

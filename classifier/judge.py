@@ -66,11 +66,12 @@ class Classifier:
 
     def _judge(self, trace: Trace) -> tuple[Verdict, list[Session]]:
         verdicts, sessions = [], []
+        id = (trace.id or "") if len(trace.choices) == 1 else ""
         for choice in trace.choices:
             session = self.session(trace.ask)
             session.feed(choice.text)
             sessions.append(session.reply(choice) or session)
-            verdicts.append(session.finish(choice))
+            verdicts.append(session.finish(choice, model=trace.model, id=id))
         verdict = combine(verdicts, trace)
         if verdict.rules_version != self.rules_version:  # nothing was judged
             verdict = replace(verdict, rules_version=self.rules_version)

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import ahocorasick_rs
 
-from demur.classifier.fold import plain
+from demur.classifier.fold import plain, plainer
 from demur.classifier.grammar import Pattern, Step
 from demur.classifier.lexicon import BEYOND_HEAD, OPENS
 
@@ -181,6 +181,7 @@ class Scan:
         self.blocks: list[tuple[int, int]] = [(0, 0)]  # as `OffsetMap` wants them
         self._found: list[tuple[int, _Anchor]] = []  # with the place of the last character
         self._beyond = 0
+        self._narrow = True  # no script in it that is written without spaces
         self._tail = ""  # the end of what was scanned, in which an anchor may have begun
 
     def run(self, text: str) -> None:
@@ -189,7 +190,8 @@ class Scan:
             self._block(text[at : at + BLOCK])
 
     def _block(self, text: str) -> None:
-        block = plain(text)
+        block, narrow = plainer(text)
+        self._narrow = self._narrow and narrow
         self._parts.append(block)
         self.length += len(block)
         self.blocks.append((self.length, self.blocks[-1][1] + len(text)))
@@ -216,7 +218,7 @@ class Scan:
         if not self._found:
             return out
         text, until = self._text(), self.length if until is None else until
-        beyond, past = until + self._anchors.longest, _past(text)
+        beyond, past = until + self._anchors.longest, _past_word if self._narrow else _past(text)
         found: list[tuple[int, _Anchor]] = []
         for last, anchor in self._found[bisect_left(self._found, since, key=_last) :]:
             if anchor.everywhere if everywhere else anchor.phrases:

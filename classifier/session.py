@@ -40,16 +40,20 @@ class Session:
         """The verdict on what was fed so far; its status is `incomplete`."""
         return self.finish(Choice(truncated=True))
 
-    def finish(self, choice: Choice) -> Verdict:
-        """The verdict on the text fed and the structured facts of `choice` (whose own text is not read)."""
+    def finish(self, choice: Choice, *, model: str | None = None, id: str = "") -> Verdict:
+        """The verdict on the text fed and the structured facts of `choice` (whose own text is not read).
+
+        `model` and `id` as the response has them, for the verdict.
+        """
         known = {
             "rules_version": self._book.version,
-            "model": self._ask.model,
+            "model": model or self._ask.model,
+            "id": id,
             "inspected": choice.inspected,
             "index": choice.index,
         }
         if told := self.reply(choice):
-            return told.finish(replace(choice, tool_calls=()))
+            return told.finish(replace(choice, tool_calls=()), model=model, id=id)
         verdict = from_facts(choice, self._text(), **known)
         return verdict or decide(self.evidence(), choice, self._min, **known)
 

@@ -186,6 +186,8 @@ _TRANSLATE = re.compile(
 _ARGUES = re.compile(
     r"\b(?:why|against|wrong|important|importance|respect|apolog\w*|sorry|rules|warning|dangers?|risks?|awareness)\b"
 )
+#: What makes a larger number, or an ordinal, of the sign after it.
+_MORE_DIGITS = "第十百千万零一二三四五六七八九"
 #: Digits of a year, and the most things of which an answer may lack some.
 _YEAR, _MANY = 4, 30
 #: What joins two things that are wanted.
@@ -333,7 +335,7 @@ class Wanted:
         if "list" not in self.wishes or len(self.prompt) >= _SHORT:
             return None
         told = [int(figure) for figure in _FIGURES.findall(self.prompt) if figure.isdecimal() and len(figure) < _YEAR]
-        told += [count for word, count in counts if holds_word(self.prompt, word)]
+        told += _counted(self.prompt, counts)
         return told[0] if len(told) == 1 and 1 < told[0] <= _MANY else None
 
     def words(self) -> int | None:
@@ -458,6 +460,19 @@ def holds_word(text: str, word: str) -> bool:
             return True
         at = text.find(word, at + 1)
     return False
+
+
+def _counted(text: str, counts: Sequence[tuple[str, int]]) -> list[int]:
+    """What the words for numbers in `text` count, the longest first; not as a part of a larger number, or as a place
+    in a row ("the third", where the word says so before it)."""
+    told = []
+    for word, count in sorted(counts, key=lambda one: -len(one[0])):
+        if holds_word(text, word):
+            at = text.find(word)
+            if text[at - 1 : at] not in tuple(_MORE_DIGITS):
+                told.append(count)
+            text = text.replace(word, " ")
+    return told
 
 
 def _number(match: re.Match[str] | None) -> int | None:
