@@ -125,8 +125,16 @@ def _missing(case: Case) -> Call | None:
     evidence, text = case.evidence, case.evidence.answer
     beside = evidence.has(HOLDS_BACK) and not case.declines_clearly
     matter_text = evidence.matter_text() if beside else None
-    sorry, words = evidence.has(_NOT_BARE), evidence.vocabulary()
-    for gap in gaps(evidence.wanted, text, reserve=beside, sorry=sorry, matter=matter_text, vocabulary=words):
+    looked = gaps(
+        evidence.wanted,
+        text,
+        reserve=beside,
+        sorry=evidence.has(_NOT_BARE),
+        matter=matter_text,
+        vocabulary=evidence.vocabulary(),
+        counts=evidence.counts(),
+    )
+    for gap in looked:
         delivers = gap.part and case.evidence.matter > case.limits["bare_matter"]
         if case.declined and not (case.denied or case.turned) and not delivers:
             return Call("hard_refusal", max(case.sure, gap.weight), f"row 3: it says that it declines, and {gap.why}")

@@ -25,11 +25,16 @@ _BARE = 24
 #: A shorter answer (characters) may be code in which no mark of code stands.
 _CODE_LEAST = 48
 _NO_WORDS = Vocabulary()
+#: From here on words may be joined to others.
+_JOINED = "\u0590"
 #: Characters of an answer that may be a mere row of things, words of one of them, and what stands between them.
 _LISTED, _THING, _THING_UNSPACED = 120, 3, 10
 _ROW = re.compile(
-    r",? (?:and|und|et|y|e|en|i|и|ve|và|dan) |,? و|, |、|，|；|以及|[和及与與とや]|그리고|(?<=[가-힣])[과와] "
+    r",? (?:and|und|et|y|e|en|i|и|ve|và|dan|और|तथा) |[,،]? و|[,،] |、|，|；|以及|[和及与與とや]|그리고|"
+    r"(?<=[가-힣])[과와] "
 )
+#: So many things that are counted in words of a language stand in more than two parts of an answer.
+_SOME = 4
 _NUMBER_WORDS = frozenset(COUNTS) | frozenset(
     """thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty
     ninety hundred thousand million billion half quarter third dozen twice none no""".split()  # noqa: SIM905
@@ -130,12 +135,14 @@ def gaps(
     sorry: bool = False,
     matter: str | None = None,
     vocabulary: Vocabulary = _NO_WORDS,
+    counts: Sequence[tuple[str, int]] = (),
 ) -> Iterator[Gap]:
     """What was asked for and is not in `answer` (the model's own text, without thinking).
 
     `reserve`: other evidence stands beside it, so gaps that need some are looked for too; `sorry`: it, or an apology,
     so the answer is no mere row of things. `matter`: the sentences of
-    the answer that are not such evidence. `vocabulary`: the words of its language.
+    the answer that are not such evidence. `vocabulary`: the words of its language, `counts`: those for numbers of the
+    ask's.
     """
     low = fold(answer[: 100 * 99])
     head = low[:2000]
@@ -186,12 +193,13 @@ def gaps(
     if words and len(answer.split(None, least)) <= least:
         why = f"{words} words were asked for, less than {least} are given"
         yield Gap("length_collapse", "delivery.far-too-short", why, 0.6)
-    if gap := _list_gap(wanted, answer, vocabulary, bare=not sorry):
+    if gap := _list_gap(wanted, answer, counts, bare=not sorry):
         yield gap
     elif reserve and len(answer) < _SHORT and not _NUMBERED.search(head):
         count, least = wanted.count_ordered(), 0
         if count is None:  # what it is that is counted was not read
-            count, least = wanted.count_named(vocabulary.counts), 2
+            count = wanted.count_named(counts)
+            least = 2 if count and count < _SOME else 3
         if count and not _several(answer if matter is None else matter, least or count):
             why = f"{count} were asked for, and no {count} are told apart"
             yield Gap("topic_narrowing", "delivery.none-of-many", why, 0.65)
@@ -216,20 +224,16 @@ def gaps(
             yield Gap("topic_narrowing", "delivery.too-few", why, 0.8, part=True)
 
 
-def _list_gap(wanted: Wanted, answer: str, vocabulary: Vocabulary, *, bare: bool) -> Gap | None:
+def _list_gap(wanted: Wanted, answer: str, counts: Sequence[tuple[str, int]], *, bare: bool) -> Gap | None:
     """A list that is shorter than what was asked for: numbered, or (in a `bare` answer) a mere row of things."""
-    if len(answer) > 100 * 99:
+    ordered, named = wanted.count_ordered(), wanted.count_named(counts)
+    if not (ordered or named) or len(answer) > 100 * 99:
         return None
-    given = _enumerated(answer) if bare and len(answer) < _LISTED else 0
-    ordered = False
+    given, count = _enumerated(answer) if bare and len(answer) < _LISTED else 0, named
     if given < 2 and "2" in answer:
         points = [int(number) for number in (_POINT if "\n" in answer.strip() else _INLINE_POINT).findall(answer)]
-        ordered = points == list(range(1, len(points) + 1))
-        given = len(points) if ordered else 0
-    if given < 2:
-        return None
-    count = (wanted.count_ordered() if ordered else None) or wanted.count_named(vocabulary.counts)
-    if not count or given >= count:
+        given, count = (len(points) if points == list(range(1, len(points) + 1)) else 0), ordered or named
+    if not count or not 1 < given < count:
         return None
     why = f"{count} were asked for, {given} are given"
     return Gap("topic_narrowing", "delivery.list-short", why, 0.75, part=True)
@@ -274,7 +278,10 @@ def _has_figure(head: str, numbers: frozenset[str]) -> bool:
         return True
     if not (numbers - _ALSO_NUMBERS).isdisjoint(head.split()):
         return True
-    return not head.isascii() and any(word in head for word in numbers if not word.isascii())
+    if head.isascii():
+        return False
+    others = [word for word in numbers if not word.isascii()]
+    return any(holds_word(head, word) if word[0] < _JOINED else word in head for word in others)
 
 
 def _in_lines(answer: str) -> bool:

@@ -182,11 +182,19 @@ class Evidence:
 
     def vocabulary(self) -> Vocabulary:
         """The words of the language of the text; of a text too short to tell it, of the ask's."""
-        language = self.language
-        if language is None:
-            ask = self.wanted.prompt[:READ]
-            language = self.book.speech.language(opening_words(ask, 0, len(ask)), ask)
-        return self.book.vocabulary(language)
+        return self.book.vocabulary(self.language or self._asked_in)
+
+    def counts(self) -> tuple[tuple[str, int], ...]:
+        """The words for numbers of the ask's language, if the ask orders a list."""
+        if "list" not in self.wanted.wishes:
+            return ()
+        return self.book.vocabulary(self._asked_in or self.language).counts
+
+    @lazy
+    def _asked_in(self) -> str | None:
+        """The language of the ask."""
+        ask = self.wanted.prompt[:READ]
+        return self.book.speech.language(opening_words(ask, 0, len(ask)), ask)
 
     def unread(self) -> bool:
         """Whether the text is evidently in a language that no lexicon covers, unasked."""

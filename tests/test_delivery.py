@@ -12,7 +12,8 @@ def missing(ask: str, answer: str) -> list[str]:
     session = default_classifier().session(Ask(ask))
     session.feed(answer)
     evidence = session.evidence()
-    return [gap.rule for gap in gaps(evidence.wanted, answer, vocabulary=evidence.vocabulary())]
+    words = evidence.vocabulary()
+    return [gap.rule for gap in gaps(evidence.wanted, answer, vocabulary=words, counts=evidence.counts())]
 
 
 @pytest.mark.parametrize(
