@@ -135,7 +135,7 @@ def _missing(case: Case) -> Call | None:
         counts=evidence.counts(),
     )
     for gap in looked:
-        delivers = gap.part and case.evidence.matter > case.limits["bare_matter"]
+        delivers = gap.part and (case.evidence.matter > case.limits["bare_matter"] or case.parts_company)
         if case.declined and not (case.denied or case.turned) and not delivers:
             return Call("hard_refusal", max(case.sure, gap.weight), f"row 3: it says that it declines, and {gap.why}")
         if gap.signal in DECLINES:

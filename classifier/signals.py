@@ -234,9 +234,11 @@ def _frank(finding: Finding, evidence: Evidence) -> bool:
         return opens
     if rule.signal.name in RESERVE and (opens or _OF_THE_TEXT.search(sentence)):
         return True
+    if rule.signal.name not in RESERVE:
+        return False
     plain = rule.weight >= UNMISTAKABLE or rule.signal.name == "capability_denial"
     if not plain and sentence.startswith(("I ", "I'", "I’")):
-        plain = rule.signal.name in RESERVE and evidence.is_line() and bool(_BETWEEN_US.search(sentence))
+        plain = evidence.is_line() and bool(_BETWEEN_US.search(sentence))
     if not plain or _SOMEBODY.search(sentence):
         return False
     wanted = evidence.wanted
