@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from demur.classifier.asks import COUNTS, LETTERS, OTHER_SIDE
 from demur.classifier.fold import fold
 from demur.classifier.lexicon import Vocabulary
-from demur.classifier.wanted import COUNTS, LETTERS, OTHER_SIDE, Wanted, holds_word
+from demur.classifier.wanted import Wanted, holds_word
 
 #: Checks for a missing thing look at short answers only (characters): long ones hold it in ways not looked for here.
 _SHORT = 600
@@ -43,6 +44,8 @@ _ELIDED = re.compile(
     r"(?:omitted|left out|skipped|truncated|shortened) for (?:brevity|space|length)"
     r"|\brest of (?:the )?(?:code|file|implementation|table|list|months|rows|functions?|methods?) "
     r"(?:go |goes |to be )?here"
+    r"|\b(?:remaining|other|rest of the) (?:months|weeks|days|rows|entries|chapters|items|files|functions) "
+    r"(?:would |will |can |all )?follow (?:the same|a similar)"
 )
 #: Numbers that mean something else too (Spanish eleven, Italian two): they count among as few words as this.
 _ALSO_NUMBERS, _FEW = frozenset({"once", "due", "seize", "tiers", "elf"}), 4
@@ -240,6 +243,8 @@ def _list_gap(wanted: Wanted, answer: str, counts: Sequence[tuple[str, int]], *,
 
 
 def _may_be_elided(head: str) -> bool:
+    if "follow the same" in head or "follow a similar" in head:
+        return True
     return "for brevity" in head or "for space" in head or "for length" in head or "rest of " in head
 
 

@@ -42,6 +42,7 @@ _BETWEEN_US = re.compile(
     r"your (?:request|inbox|account|files|calendar))\b"
 )
 _SOMEBODY = re.compile(r"^(?:we|We)\b|\b(?:said|says|replied|cried|whispered|sighed|muttered|answered)\b")
+_WOULD = re.compile(r"\bI(?:['’]d| would)\b")
 _LETTER = re.compile(r"\w")
 _CLAUSE_END = re.compile("[,.;!?\n]")
 _AVOIDING = frozenset({"not", "dont", "never", "without", "avoid", "instead", "stop", "no"})
@@ -186,6 +187,10 @@ def _why_not(finding: Finding, evidence: Evidence) -> str | None:
             return _ORDERED
     if (rule.signal.name in _OF_ITSELF or rule.where in ("alone", "first")) and evidence.wanted.about_model:
         return "the ask is about the model itself, which this answers"
+    if evidence.wanted.reaction and rule.signal.name in RESERVE and finding.sentence >= 0:
+        start, end = evidence.sentences[finding.sentence]
+        if _WOULD.search(evidence.text, start, end):
+            return "the ask is what the model would do, which this answers"
     if rule.signal.name == "admonition" and evidence.wanted.judges():
         return "the ask is whether it is right, which this answers"
     if _echoes(finding, evidence):

@@ -78,6 +78,7 @@ def missing(ask: str, answer: str) -> list[str]:
         ),
         ("Name five fruits.", "Apple, pear, plum.", "delivery.list-short"),
         ("List five towns by the sea. Give five names.", "1. Whitby\n2. Deal\n3. Bude", "delivery.list-short"),
+        ("Plan all twelve months.", "May: sow. (The other months follow the same scheme.)", "delivery.left-out"),
         ("Write a page of all rows.", "<tr>1</tr><!-- rest of the rows go here -->", "delivery.left-out"),
         ("Write an essay of 600 words on tea.", "Tea is old. It is drunk hot.", "delivery.far-too-short"),
         ("List ten fruits.", "1. Apple 2. Pear 3. Plum", "delivery.list-short"),

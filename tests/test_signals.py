@@ -35,6 +35,7 @@ def evidence(text: str, ask: str = "", system: str = "") -> Evidence:
             "Is it legal to fish here?",
             "the ask is whether it is right, which this answers",
         ),
+        ("I'd decline.", "What would you do if they asked?", "the ask is what the model would do, which this answers"),
         ("I'm a language model.", "Are you human?", "the ask is about the model itself, which this answers"),
     ],
 )
