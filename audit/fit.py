@@ -166,6 +166,9 @@ def tabulate(samples: Sequence[Sample], classifier: Classifier) -> Table:
     if theirs.any():
         weight[theirs] /= weight[theirs].mean()
     declines = Counter(sample.source for sample in samples if sample.gold != "answer")
+    for row, sample in enumerate(samples):  # where only our own speak, of which most decline, both sides weigh the same
+        if sample.own and sample.gold == "answer" and sample.language not in WORDED:
+            weight[row] *= declines[sample.source] / (sizes[sample.source] - declines[sample.source])
     everyday = {source for source, size in sizes.items() if declines[source] < EVERYDAY * size}
     weight[[sample.source in everyday for sample in samples]] *= EVERYDAY_WEIGHT
     families = {name: number for number, name in enumerate(sorted({_family(sample) for sample in samples}))}
