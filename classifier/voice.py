@@ -12,7 +12,7 @@ from typing import Literal, overload
 
 _LABELS = ("assistant", "ai", "bot", "chatbot", "model", "response", "answer", "output", "reply")
 #: Blank space, byte order marks and the marks of templates.
-_OPENERS = re.compile(r"(?:\s|\ufeff|<s>|\[/inst\]|<\|assistant\|>|<\|im_start\|>assistant)*", re.IGNORECASE)
+_OPENERS = re.compile(r"(?:\s++|\ufeff|<s>|\[/inst\]|<\|assistant\|>|<\|im_start\|>assistant)*+", re.IGNORECASE)
 _THINKING = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
