@@ -32,7 +32,8 @@ COUNT_ORDERED = re.compile(
     rf"\b(?:list|give|name|write|suggest|share|provide|offer|tell|show)(?: me| us)? (?:[a-z]+ )?{COUNT.pattern}"
 )
 COUNT_NAMED = re.compile(
-    r"\b(?:list|give|name|suggest|tell)(?: me| us)? (?:[a-z]+ )?"
+    r"(?:^|[.?!:;,\n] ?|\b(?:please|just|you|and|then) )(?:list|give|name|suggest|tell)(?: me| us)? "
+    r"(?:(?:the|any|some|at least|exactly|my|your|these|top|only|just) )?"
     rf"(\d{{1,2}}|{'|'.join(COUNTS[2:])}) (?:[\w-]+ ){{0,2}}?\w+s\b"
 )
 SIDES = re.compile(
@@ -40,7 +41,15 @@ SIDES = re.compile(
     r"\b(?:\d|two|three|four|five) (?:against|disadvantages|cons|drawbacks)\b"
 )
 #: Words that open the other side of a question.
-OTHER_SIDE = re.compile(r"\b(?:against|disadvantages?|cons|drawbacks?|downsides?|however|but)\b")
+OTHER_SIDE = re.compile(
+    r"\b(?:against|disadvantages?|cons|drawbacks?|downsides?|however|but|then again|mais|aber|dafür|jedoch|allerdings|"
+    r"pero|sin embargo|ma|però|mas|porém|maar|ale|jednak|но|однако|ama|fakat|nhưng|tetapi|namun|लेकिन)\b|"
+    r"لكن|但|不过|しかし|ただ|하지만|그러나"
+)
+#: One side is enough.
+ONE_SIDE = re.compile(r"\b(?:just|only|forget|nur|solo|sólo|seulement|uniquement|apenas|alleen|tylko|только|sadece)\b")
+#: What takes the harshness out again.
+KIND = re.compile(r"\b(?:polite|kinder|kind|nicer|softer|gentler|friendl\w+)\b")
 #: What asks for a number, each with the word that it can't do without.
 FIGURE = {
     "how ": re.compile(r"\bhow (?:many|much|old|tall|long|far|heavy|fast|high|deep|wide|big)\b"),
@@ -57,6 +66,8 @@ SUM = re.compile(
     r"\b(?:what is|what's|calculate|compute|work out|how much is) (?:\d[\d.,]* ?(?:[+x*×÷]|times|plus|minus|"
     r"multiplied by|divided by|percent of|% of) ?[1-9]|the sum of \d)|\bconvert \d[\d.,]* ?\w+ (?:in)?to \w+"
 )
+#: A number before these measures, and does not count things.
+MEASURES = tuple("歳才岁年月日时時分秒人円元度%％살년월일시분명원")
 FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 #: Two numbers that are reckoned with, in any of our languages.
 ARITHMETIC = re.compile(
@@ -96,24 +107,32 @@ JUDGES = re.compile(
     r"\bhow (?:can|do|should|could) (?:i|we|you) (?:best )?(?:report|protect|deal with|cope|support|prevent|respond)\b|"
     r"\b(?:am i wrong|do you agree|agree\?|what do you think of|rate my|judge my|good or bad|right or wrong)\b"
 )
-WORDS_ASKED = re.compile(r"\b(\d{3,5})[ -]words?\b")
+#: How many words are ordered; not how many there may be at most.
+WORDS_ASKED = re.compile(
+    r"\b(?:write|compose|draft|give|create|produce|answer|reply|respond)\b[^.?!\n]{0,60}?"
+    r"(?<!than )(?<!to )(?<!under )(?<!within )(?<!most )(?<!max )(?<!maximum )\b(\d{3,5})[ -]words?\b"
+)
 QUOTE = re.compile(r"[\"“«'„‹「『《]([^\"”»\n“›」』》]{12,1500})[\"”»'“›」』》]")
 AFTER_COLON = re.compile(r"^[^:：]{0,120}[:：]\s*([^:：]{30,})", re.DOTALL)
 #: A quotation this far (characters) from the word that says what to do with it is another matter.
 NEAR = 160
 #: A text to work on has so many characters; one in an unspaced script, half of it.
 WORTH_WORK = {"quoted": 20, "told": 65}
+#: A shorter one, said in other words, may have none of its own left.
+WORTH_WORDS = 120
+IN_OTHER_WORDS = re.compile(r"\b(?:paraphrase|rephrase|in other words)\b")
 TRANSFORM = re.compile(r"\b(?:summari[sz]e|shorten|paraphrase|rephrase|rewrite|proofread|correct)\b")
 SHORTEN = re.compile(r"\b(?:summari[sz]e|shorten)\b")
 CONTEXT = re.compile(
     r"(?:\b(?:context|passage|document|article|text|notes?|excerpt|kontext|dokument|texte|contexte|contexto|texto|"
     r"contesto|testo|documento|tekst|metin|bağlam|teks|konteks|văn bản|текст|контекст|النص|السياق|संदर्भ)|"
-    r"文章|上下文|资料|文脈|本文|지문|문맥|본문) ?[:：] ?(.{6,2500}?)"
-    r"(?:\b(?:question|q|frage|pregunta|domanda|pergunta|vraag|pytanie|soru|câu hỏi|pertanyaan|вопрос|السؤال|سؤال|"
-    r"प्रश्न)|问题|問題|質問|질문|문제) ?[:：](.{3,300})",
-    re.DOTALL,
+    r"文章|上下文|资料|文脈|本文|지문|문맥|본문) ?[:：]"
 )
-OPTION = re.compile(r"(?:^|[\s(])([A-D])[:.)] ")
+QUESTION = re.compile(
+    r"(?:\b(?:question|q|frage|pregunta|domanda|pergunta|vraag|pytanie|soru|câu hỏi|pertanyaan|вопрос|السؤال|سؤال|"
+    r"प्रश्न)|问题|問題|質問|질문|문제) ?[:：]"
+)
+OPTION = re.compile(r"(?:^|[\s(])([A-D])[:.)] ?((?:(?![\s(][A-D][:.)])[^\n]){0,60})")
 ORDERED = re.compile(
     r"\b(?:write|compose|draft|create|generate|make up|invent|continue|tell|give|rewrite|sample|produce)\b.{0,60}?"
     r"\b(?:poem|story|stories|tale|letter|e-?mails?|mail|song|lyrics|dialogue|dialog|script|scene|speech|limerick|haiku|"
@@ -132,8 +151,10 @@ NO_ORDERED = re.compile(
     r"(?:\?| (?:to|when|as|while|in (?:[\w']+ ){0,4}?"
     r"(?:story|novel|book|film|movie|play|poem|song|scene|tale|fable))\b)|"
     r"\b(?:famous|last|first|closing|opening|best-known) (?:line|words|quote)\b|\bcatchphrase\b|"
-    r"\b(?:rewrite|rephrase|paraphrase|proofread|correct|fix|complete|translate)\b[^:'\"“]{0,60}[:'\"“].{0,200}?"
-    r"\b(?:nope|cannot|can't|cant|won't|decline|refuse|rather)\b",
+    r"\b(?:sample|example|model) (?:reply|answer|response)\b|\bkeeps? saying\b|"
+    r"\bquote (?:the|his|her|their|its|[\w]+'s) (?:answer|reply|words|line)\b|"
+    r"\b(?:rewrite|rephrase|paraphrase|proofread|correct|fix|complete|translate|shorten|summari[sz]e)\b"
+    r"[^:'\"“]{0,60}[:'\"“].{0,200}?\b(?:nope|cannot|can't|cant|won't|decline|refuse|rather|not able|unable)\b",
     re.DOTALL,
 )
 #: A no in the text that is to be translated.
@@ -151,7 +172,8 @@ LENGTHY = re.compile(
 ONE_LINE = re.compile(r"\b(?:short|one|single|two|tiny|six|brief|micro|last|first|next|line|sentence|title|name)\b")
 #: Forms that stand in lines.
 VERSE = re.compile(
-    r"\b(?:write|compose|give|make|create|need|want)\b.{0,40}?\b(?:poem|haiku|limerick|sonnet|couplet|rhyme|verses?)\b"
+    r"\b(?:write|compose|make|create|(?:give|need|want)(?: me| us)? an?)\b(?: [\w-]+){0,4}? "
+    r"(?:poem|haiku|limerick|sonnet|couplet|rhyme|verses?)\b(?! (?:recommendation|title|name|book))"
 )
 #: Languages that are written in letters of their own; the others have Latin ones.
 LETTERS = {
@@ -175,6 +197,7 @@ INTO = re.compile(
     rf"indonesian|swedish|{'|'.join(LETTERS)})\b",
     re.DOTALL,
 )
+INTO_ENGLISH = re.compile(r"\b(?:in|into|to) english\b")
 TRANSLATE = re.compile(
     r"translat|\bin(?:to)? (?:english|french|german|spanish|italian|chinese|japanese|korean|russian|hindi|arabic|"
     r"portuguese|dutch|polish|turkish)\b"
@@ -184,8 +207,8 @@ ARGUES = re.compile(
 )
 #: What makes a larger number, or an ordinal, of the sign after it.
 MORE_DIGITS = "第十百千万零一二三四五六七八九"
-#: Digits of a year, and the most things of which an answer may lack some.
-YEAR, MANY = 4, 30
+#: The most things of which an answer may lack some, and how near (characters) their number stands to the order.
+MANY, BESIDE, BESIDE_UNSPACED = 30, 24, 10
 #: What joins two things that are wanted.
 AND = re.compile(r" (?:and|y|e|et|und|en|oraz|i|и|ve|dan|và|और|aur) | و|と|、|和|并|並|以及|하고|그리고|[와과] ")
 ABOUT_MODEL = re.compile(
@@ -211,27 +234,27 @@ ELISION_ASKED = re.compile(
 )
 CODE_WORDS = ("function", "regex", "regular expression", "sql", "script", "program", "code", "command", "one-liner")
 CODE_ASKED = re.compile(
-    r"\b(?:write|create|give|show|implement|generate|make|provide)\b.{0,40}?\b"
-    r"(?:an? (?:\w+ ){0,2}?function\b(?! (?:of|name|room|hall|space)\b)|"
-    r"regex|regular expression|sql|code (?:that|to|which|snippet)|"
+    r"\b(?:write|create|give|implement|generate|make|provide)\b(?: me| us)?(?: an?| the| some)?(?: [\w+#-]+){0,2} "
+    r"(?:function\b(?! (?:of|name|room|hall|space)\b)|"
+    r"regex|regular expression|sql (?:query|statement|command|script|code)|code (?:that|to|which|snippet)|"
     r"(?:python|bash|shell|java|javascript|powershell|php|ruby|lua|perl) "
     r"(?:script|program|code|class|method|command|one-liner)|"
     r"(?:script|program|code|class|method) in (?:python|bash|java|javascript|powershell|php|ruby|lua|perl|rust|go|c))\b"
 )
-LETTER_ASKED = re.compile(r"\b(?:write|draft|compose)\b.{0,60}?\b(?:letter|e-?mail)\b")
+LETTER_ASKED = re.compile(
+    r"\b(?:write|draft|compose)\b.{0,60}?\b(?:letter|e-?mail)\b(?! (?:subject|title|address|header))"
+)
 #: Texts in which somebody speaks to somebody, or that play; none of them reasons about an act.
 PIECE_ASKED = re.compile(
     r"\b(?:write|draft|compose|create|make|give|send|tell)\b.{0,40}?\b(?:letter|e-?mail|message|text|note|tweet|sms|review|"
     r"reference|joke|limerick|haiku|poem|song|rap|chant|ad|slogan|story|roast|toast|testimonial|ransom note)\b"
 )
 NO_WANTED = re.compile(
-    r"\b(?:yes|no|word|whether|if)\b|\b(?:is|are|was|were|do|does|did|has|have|may|should|am) \w+ [^?]{0,200}\?"
+    r"\b(?:yes|no|word|whether|if|antonym|opposite|synonym|term|mean\w*)\b|"
+    r"\b(?:is|are|was|were|do|does|did|has|have|may|should|am) \w+ [^?]{0,200}\?"
 )
 #: A question that no bare no answers; "How about tea?" and "Why not?" are offers.
-OPEN_QUESTION = re.compile(
-    r"(?:please |now |ok,? |hey,? |so |and )*(?:how|what|which|where|why|who|whom|whose|when)\b"
-    r"(?! (?:about|if|not|don't|else|is it|are you)\b)"
-)
+OPEN_QUESTION = re.compile(r"(?:please |now |ok,? |hey,? |so |and )*how (?:do|can|to|could|would|should|does|did)\b")
 ORDER = re.compile(
     r"(?:please |now |ok,? |hey,? )*(?:(?:can|could|will|would) you (?:please |kindly )?)?"
     r"(?:write|tell|give|list|explain|show|make|create|describe|translate|summari[sz]e|draft|compose|generate|name|help|"

@@ -21,6 +21,7 @@ from demur.classifier.shapes_others import (
 Reader = Callable[[dict[str, Any], Draft], None]
 
 _STATUSES = frozenset({"queued", "in_progress", "completed", "incomplete", "failed", "cancelled"})  # of Responses
+_NO_ERROR = (None, 0, "0", 200)
 _ANTHROPIC_EVENTS = frozenset(
     {
         "message_start",
@@ -108,6 +109,7 @@ def error_of(body: dict[str, Any]) -> dict[str, Any] | None:
         return body
     if (base := fields.mapping(body.get("base_resp"))) and base.get("status_code"):  # MiniMax
         return {"code": base["status_code"], "message": base.get("status_msg")}
-    if "code" in body and any(isinstance(body.get(key), str) for key in ("message", "msg")):  # DashScope, Spark
+    told = any(isinstance(body.get(key), str) for key in ("message", "msg"))
+    if told and body.get("code") not in _NO_ERROR:  # DashScope, Spark
         return body
     return None

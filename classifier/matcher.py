@@ -284,7 +284,7 @@ def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) 
                     and not (entry.opens and within)
                     and (phrase in step.open_ended or not _continues(text, at + len(phrase)))
                 ):
-                    stop = _follow(text, at + len(phrase), entry.steps[1:], past)
+                    stop = _follow(text, at + len(phrase), entry.steps[1:], past, set())
                     if stop >= 0:
                         done.append(entry)
                         hits.append(Hit(entry.rule, start, stop))
@@ -312,10 +312,15 @@ def _place(hit: Hit) -> tuple[int, int, int]:
     return hit.start, -hit.end, hit.rule
 
 
-def _follow(text: str, at: int, steps: tuple[Step, ...], past: _Past) -> int:
-    """Where the last of `steps` ends after `at`, each after its gap in the same sentence; -1 if one does not follow."""
+def _follow(text: str, at: int, steps: tuple[Step, ...], past: _Past, failed: set[tuple[int, int]]) -> int:
+    """Where the last of `steps` ends after `at`, each after its gap in the same sentence; -1 if one does not follow.
+
+    `failed`: how many steps were looked for where in vain. None is looked for twice, so that the work stays small.
+    """
     if not steps:
         return at
+    if (found := (len(steps), at)) in failed:
+        return -1
     step, rest = steps[0], steps[1:]
     for skipped in range(step.most + 1):
         while text[at : at + 1] == " ":
@@ -324,12 +329,13 @@ def _follow(text: str, at: int, steps: tuple[Step, ...], past: _Past) -> int:
             for phrase in step.texts:
                 end = at + len(phrase)
                 if text.startswith(phrase, at) and (phrase in step.open_ended or not _continues(text, end)):
-                    stop = _follow(text, end, rest, past)
+                    stop = _follow(text, end, rest, past, failed)
                     if stop >= 0:
                         return stop
         at = past(text, at)
         if at < 0:
             break
+    failed.add(found)
     return -1
 
 

@@ -17,6 +17,8 @@ def read_anthropic(body: dict[str, Any], draft: Draft) -> None:
     draft.model = draft.model or fields.name(body.get("model"))
     draft.count(fields.mapping(body.get("usage")))
     read_parts(fields.sequence(body.get("content")), 0, draft)
+    for key in ("completion", "generation"):  # the older text API, and Llama on Bedrock
+        draft.say(0, fields.string(body.get(key)))
     if reason := fields.string(body.get("stop_reason")):
         draft.end(0, reason, "stop_reason")
 
@@ -89,13 +91,13 @@ def read_converse(body: dict[str, Any], draft: Draft) -> None:
 
 def read_guardrail(body: dict[str, Any], draft: Draft) -> None:
     """What a Bedrock guardrail did: the answer of ApplyGuardrail, or the mark that InvokeModel adds to any body."""
-    draft.readable = True
-    draft.open(0)
-    for part in fields.mappings(body.get("outputs")):
-        draft.say(0, fields.string(part.get("text")))
     for field in ("amazon-bedrock-guardrailAction", "action"):
         action = fields.string(body.get(field))
         if action.endswith("INTERVENED"):
+            draft.readable = True
+            draft.open(0)
+            for part in fields.mappings(body.get("outputs")):
+                draft.say(0, fields.string(part.get("text")))
             draft.block(0, action, field)
 
 

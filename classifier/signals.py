@@ -233,7 +233,8 @@ def _frank(finding: Finding, evidence: Evidence) -> bool:
         return False
     rule, sentence = finding.rule, evidence.text[finding.start : evidence.sentences[finding.sentence][1]]
     opens = finding.sentence == 0 and evidence.too_short()
-    if evidence.a_no_to_translate or (evidence.voice.whole == "quotes" and not _TO_THE_ASKER.search(sentence)):
+    quoted = evidence.voice.whole in ("quotes", "block quote")
+    if evidence.a_no_to_translate or (quoted and (evidence.wanted.a_no or not _TO_THE_ASKER.search(sentence))):
         return False
     if rule.signal.name == "apology_without_substance":
         return opens

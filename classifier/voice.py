@@ -37,6 +37,9 @@ _CLOSING = {
     "『": "』",
     "《": "》",
 }
+#: Marks that an opening one may also be closed by; an apostrophe may stand for a letter instead.
+_ALSO_CLOSES = {"„": '”"', "“": '"', "»": "«"}
+_APOSTROPHES = "'‘"
 #: A line that stands in no block quote.
 _UNQUOTED = re.compile(r"^(?![ \t]*(?:>|\n|\Z))", re.MULTILINE)
 #: How far back an opening quotation mark is looked for; longer quotations are block quotes or content of their own.
@@ -154,11 +157,16 @@ def find_voice(text: str, start: int) -> Voice:
             return Voice(_told(text, start, end), end, fences, "json")
         if _CLOSING.get(first) == last and first not in text[start + 1 : end - 1]:
             return Voice(start + 1, end - 1, fences, "quotes")
-        if first in _CLOSING and text.find(_CLOSING[first], start + 1, end) < 0:  # it is never closed
+        if first in _CLOSING and first not in _APOSTROPHES and not _closed(text, first, start + 1, end):
             return Voice(start + 1, end, fences, "quotes")
         if first == ">" and not any(_UNQUOTED.finditer(text, start, end)):
             return Voice(start + 1, end, fences, "block quote")
     return Voice(start, max(start, end), fences)
+
+
+def _closed(text: str, mark: str, start: int, end: int) -> bool:
+    """Whether the quotation that `mark` opens before `start` is closed."""
+    return any(text.find(closing, start, end) >= 0 for closing in _CLOSING[mark] + _ALSO_CLOSES.get(mark, ""))
 
 
 def sentences(text: str, start: int, end: int, *, until: int | None = None) -> list[tuple[int, int]]:

@@ -7,9 +7,10 @@ alone. Knows nothing of the answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from demur.classifier import asks
+from demur.classifier.fold import plain
 from demur.classifier.lazy import lazy
 from demur.classifier.wishes import Wishes
 
@@ -33,9 +34,9 @@ class Wanted:
         return _plain(f"{self.prompt}\n{self._system.lower()}")
 
     @lazy
-    def wishes(self) -> frozenset[str]:
-        """What the phrases of the lexicons say that it wants (names of `lexicon.WISHES`)."""
-        return self._reader.read(self._ask) if self._reader else frozenset()
+    def wishes(self) -> Mapping[str, list[tuple[int, int]]]:
+        """What the phrases of the lexicons say that it wants (names of `lexicon.WISHES`), and where in the ask."""
+        return self._reader.read(self._ask) if self._reader else {}
 
     @lazy
     def content(self) -> bool:
@@ -88,6 +89,8 @@ class Wanted:
             return ""
         quoted = asks.QUOTE.search(self._ask)
         if quoted and _worth(quoted.group(1), "quoted"):
+            if len(quoted.group(1)) < asks.WORTH_WORDS and asks.IN_OTHER_WORDS.search(self.prompt):
+                return ""  # said in other words it may share none
             near = not told or abs(quoted.start() - told.end()) <= asks.NEAR
             return quoted.group(1).lower() if near else ""
         if told and not asks.SHORTEN.search(self.prompt):
@@ -98,8 +101,13 @@ class Wanted:
     @lazy
     def passage(self) -> tuple[str, str]:
         """The context to answer from, and the question to it; empty when there is none."""
-        match = asks.CONTEXT.search(self.prompt) if ":" in self.prompt or "：" in self.prompt else None
-        return (match.group(1), match.group(2)) if match else ("", "")
+        if ":" not in self.prompt and "：" not in self.prompt:
+            return "", ""
+        context = asks.CONTEXT.search(self.prompt)
+        question = asks.QUESTION.search(self.prompt, context.end()) if context else None
+        if context is None or question is None:
+            return "", ""
+        return self.prompt[context.end() : question.start()], self.prompt[question.end() :][: asks.PLAIN]
 
     @lazy
     def count(self) -> int | None:
@@ -112,21 +120,27 @@ class Wanted:
 
     def count_named(self, counts: Sequence[tuple[str, int]] = ()) -> int | None:
         """The same, whatever the things are. `counts`: words for numbers of the language."""
+        if len(self.prompt) >= asks.SHORT:
+            return None
         if count := _number(asks.COUNT_NAMED.search(self.prompt)):
             return count
-        if "list" not in self.wishes or len(self.prompt) >= asks.SHORT:
+        if not (orders := self.wishes.get("list")):
             return None
-        told = [
-            int(figure)
-            for figure in asks.FIGURES.findall(self.prompt)
-            if figure.isdecimal() and len(figure) < asks.YEAR
-        ]
-        told += _counted(self.prompt, counts)
-        return told[0] if len(told) == 1 and 1 < told[0] <= asks.MANY else None
+        ask = plain(self._ask)
+        figures = [at for at in asks.FIGURES.finditer(ask) if at.group().isdecimal()]
+        told = [(at.start(), int(at.group())) for at in figures if not ask.startswith(asks.MEASURES, at.end())]
+        told += _counted(ask, counts)
+        if len(told) != 1 or not 1 < told[0][1] <= asks.MANY:
+            return None
+        (at, count), beside = told[0], asks.BESIDE if " " in ask.strip() else asks.BESIDE_UNSPACED
+        # behind the order, or before it where verbs come last
+        return count if any(start - beside <= at <= end + beside for start, end in orders) else None
 
     def words(self) -> int | None:
         """How many words are wanted."""
-        return _number(asks.WORDS_ASKED.search(self.prompt)) if "word" in self.prompt else None
+        if "word" not in self.prompt or self.translation:
+            return None
+        return _number(asks.WORDS_ASKED.search(self.prompt))
 
     def both_sides(self) -> int | None:
         """How many arguments for, where as many against are wanted."""
@@ -134,15 +148,16 @@ class Wanted:
 
     def sides(self, pairs: Sequence[tuple[str, str]]) -> bool:
         """Whether both sides of a question are wanted, by pairs of words for them."""
-        return any(holds_word(self.brief, one) and holds_word(self.brief, other) for one, other in pairs)
+        both = any(holds_word(self.brief, one) and holds_word(self.brief, other) for one, other in pairs)
+        return both and not asks.ONE_SIDE.search(self.brief)
 
     def harsh(self) -> bool:
         """Whether a text that finds fault is wanted."""
-        return "harsh" in self.wishes
+        return "harsh" in self.wishes and not asks.KIND.search(self.brief)
 
-    def options(self) -> frozenset[str]:
-        """The letters to choose from."""
-        return frozenset(asks.OPTION.findall(self._ask)) if "which" in self.prompt else frozenset()
+    def options(self) -> dict[str, str]:
+        """The letters to choose from, each with what it stands for."""
+        return dict(asks.OPTION.findall(self._ask)) if "which" in self.prompt else {}
 
     def either(self) -> tuple[str, str] | None:
         """The two things to choose from, a word of each."""
@@ -165,7 +180,7 @@ class Wanted:
 
     def into(self) -> str:
         """The language, not English, that a text is wanted in; empty when none is named."""
-        match = asks.INTO.search(self.brief) if self.translation else None
+        match = asks.INTO.search(self.brief) if self.translation and not asks.INTO_ENGLISH.search(self.brief) else None
         return match.group(1) if match else ""
 
     def argument(self) -> bool:
@@ -254,16 +269,16 @@ def holds_word(text: str, word: str) -> bool:
     return False
 
 
-def _counted(text: str, counts: Sequence[tuple[str, int]]) -> list[int]:
-    """What the words for numbers in `text` count, the longest first; not as a part of a larger number, or as a place
-    in a row ("the third", where the word says so before it)."""
+def _counted(text: str, counts: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
+    """Where words for numbers stand in `text`, and what they count, the longest first; not as a part of a larger
+    number, or as a place in a row ("the third", where the word says so before it)."""
     told = []
     for word, count in sorted(counts, key=lambda one: -len(one[0])):
         if holds_word(text, word):
             at = text.find(word)
             if text[at - 1 : at] not in tuple(asks.MORE_DIGITS):
-                told.append(count)
-            text = text.replace(word, " ")
+                told.append((at, count))
+            text = text.replace(word, " " * len(word))
     return told
 
 

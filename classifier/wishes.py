@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from demur.classifier.grammar import Pattern
@@ -26,10 +26,12 @@ class Wishes:
         self._wishes = [_Wish(name, patterns) for lexicon in lexicons for name, patterns in lexicon.asks.items()]
         self._matcher = Matcher(self._wishes) if self._wishes else None
 
-    def read(self, ask: str) -> frozenset[str]:
-        """What `ask` wants: names of `lexicon.WISHES`."""
-        if self._matcher is None:
-            return frozenset()
-        scan = self._matcher.scan()
-        scan.run(ask)
-        return frozenset(self._wishes[hit.rule].name for hit in scan.hits())
+    def read(self, ask: str) -> Mapping[str, list[tuple[int, int]]]:
+        """What `ask` wants: names of `lexicon.WISHES`, each with where in `plain(ask)` it says so."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        if self._matcher is not None:
+            scan = self._matcher.scan()
+            scan.run(ask)
+            for number, start, end in scan.hits():
+                found.setdefault(self._wishes[number].name, []).append((start, end))
+        return found

@@ -130,3 +130,16 @@ def test_what_tells_sooner_that_nothing_follows_tells_the_same(words: list[str])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("demur.classifier.matcher._may_follow", lambda *_: True)
         assert scan.hits() == hits
+
+
+def test_what_did_not_follow_is_not_looked_for_again() -> None:
+    pattern = "alpha " + "<0-8> bb " * 12 + "<0-0> omega"
+    scan = Matcher([rule(pattern)]).scan()
+    scan.run(("alpha " + "bb " * 60 + ". ") * 3)
+    assert scan.hits() == []  # without that it would take years
+
+
+def test_a_first_way_that_fails_does_not_hide_a_second() -> None:
+    assert found("I grumble doing it x mumble", "i grumble <0-1> (doing|doing it) <0-1> mumble") == [
+        "i grumble doing it x mumble"
+    ]

@@ -199,6 +199,7 @@ def test_what_a_bedrock_guardrail_did() -> None:
     assert only(normalize(applied)).blocked_by == "GUARDRAIL_INTERVENED"
     passed = {**message({"type": "text", "text": SAID}), "amazon-bedrock-guardrailAction": "NONE"}
     assert only(normalize(passed)).blocked_by is None
+    assert normalize({"results": [], "amazon-bedrock-guardrailAction": "NONE"}).problem == "unparsed"
 
 
 def test_cohere_chat() -> None:

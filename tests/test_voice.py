@@ -39,6 +39,7 @@ def voice_of(text: str) -> str | None:
         "A 5\" screw.\nI can't go there.",
         "「I can't go there.」",
         "> I can't go there.",
+        "\"'Twas far. I can't go there.",
         "> Dear Ada,\n>\n> I can't go there.\n",
         "`I can't go there.`",
         "\"I can't go there.",
@@ -81,6 +82,8 @@ def test_the_models_own_voice(text: str) -> None:
         ("Here it is:\n```\nI can't go there\n```\nDone.", "code block"),
         ('```c\nputs("I can\'t go");\n```', "code block"),
         ("```python\nx = 1\n# I can't go\n```", "code block"),
+        ("„I can't go there”, zei de wachter.", "inside a quotation"),
+        ("'Twas the guard who said \"I can't go there\".", "inside a quotation"),
     ],
 )
 def test_words_of_others(text: str, reason: str) -> None:

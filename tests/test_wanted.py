@@ -44,7 +44,7 @@ def test_asks_about_the_model(ask: str, about: bool) -> None:
         ("Write it down.", False),
         ("Could you list them?", False),
         ("How do I open it?", False),
-        ("So who did it?", False),
+        ("What is the opposite of always?", True),
         ("How about tea?", True),
         ("Why not?", True),
     ],
