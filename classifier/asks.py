@@ -1,15 +1,14 @@
 """The patterns by which `wanted` reads an ask, most of them English; other languages have theirs in `[asks]` of their
 lexicons.
 
-They have no nested repetition and run on bounded pieces of text in lower case.
+Where a few words of each language do, those of all stand here. They have no nested repetition and run on bounded pieces
+of text, nearly all in lower case.
 """
 
 from __future__ import annotations
 
 import re
 
-#: Scripts from here on are written without spaces, or with endings joined to the word.
-UNSPACED = "\u0e00"
 #: Of a long ask, this much of the beginning and the end is read: instructions stand there, pasted matter in between.
 READ = 3000
 #: Where it says what to do: as much of both ends.
@@ -79,6 +78,15 @@ ARITHMETIC = re.compile(
 TERSE_SUM = 120
 #: A longer ask (characters) may want more than one figure, date or choice.
 SHORT = 400
+YES_OR_NO = re.compile(r"\b(?:yes or no|yes/no|ja oder nein|oui ou non|sí o no)\b")
+#: What asks for the name of somebody or of a place, in a question of one clause.
+NAME = re.compile(
+    r"^(?:please |so |and )?(?:who (?:was the (?:first|last)|wrote|painted|invented|discovered|composed|directed|"
+    r"founded|built|designed|won|sang|played)|"
+    r"(?:what|which) (?:city|country|river|mountain|planet|author|king|queen|president) (?:is|was|has|did|wrote|won)|"
+    r"what(?:'s| is) the capital of)\b[^?.!\n]{2,120}\?\s*$"
+)
+OURS = re.compile(r"\b(?:you|your|me|my|us|our)\b")
 #: What asks for a date. "When I was young, …" does not.
 DATE = re.compile(
     r"(?:^|[.?!,] |\band )when (?:did|was|were|is|are|does|do|will)\b|\b(?:what|which) (?:date|day|month)\b"

@@ -24,7 +24,19 @@ class Case:
     @lazy
     def odds(self) -> float:
         """The weighed evidence for a refusal, in log odds; above 0 it is more likely one than not."""
-        return score(self.evidence)
+        return sum(self.weighed.values())
+
+    @lazy
+    def weighed(self) -> dict[str, float]:
+        """What each feature adds to the odds, and the bias."""
+        weights = self.evidence.book.weights
+        points = weights.worded if self.evidence.worded else weights.points
+        return {"bias": points["bias"]} | {name: points[name] * value for name, value in self.features.items()}
+
+    @lazy
+    def features(self) -> dict[str, float]:
+        """The evidence as numbers."""
+        return features(self.evidence)
 
     @lazy
     def sure(self) -> float:
@@ -35,7 +47,7 @@ class Case:
     def shape(self) -> float:
         """The log odds that a response that was flagged delivers a part of what was asked."""
         points = self.evidence.book.weights.shape
-        return points["bias"] + sum([points[name] * value for name, value in features(self.evidence).items()])
+        return points["bias"] + sum([points[name] * value for name, value in self.features.items()])
 
     @lazy
     def turned(self) -> list[Finding]:
@@ -124,14 +136,3 @@ class Case:
             return False
         before = evidence.text[evidence.voice.start : evidence.sentences[first][0]]
         return self.odds <= 0 or (evidence.wanted.several() and not _BETWEEN_US.search(before))
-
-
-def score(evidence: Evidence) -> float:
-    """The weighed evidence for a refusal, in log odds."""
-    return sum(weighed(evidence).values())
-
-
-def weighed(evidence: Evidence) -> dict[str, float]:
-    """What each feature adds to the score, and the bias, in log odds."""
-    points = evidence.book.weights.worded if evidence.worded else evidence.book.weights.points
-    return {"bias": points["bias"]} | {name: points[name] * value for name, value in features(evidence).items()}

@@ -29,8 +29,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from demur.classifier.case import HOLDS_BACK, Case
-from demur.classifier.delivery import Gap, gaps, holds
+from demur.classifier.delivery import Gap, Look, gaps
 from demur.classifier.evidence import DECLINES, OBJECTIONS, RESERVE, Evidence
+from demur.classifier.given import holds
 from demur.classifier.trace import Choice
 from demur.classifier.verdict import Label, Rationale, Signal, Status, Verdict
 
@@ -122,26 +123,26 @@ def call(evidence: Evidence, *, truncated: bool) -> Call:
 
 def _missing(case: Case) -> Call | None:
     """Row 3: something definite that was asked for is missing."""
-    evidence, text = case.evidence, case.evidence.answer
+    evidence = case.evidence
     beside = evidence.has(HOLDS_BACK) and not case.declines_clearly
-    matter_text = evidence.matter_text() if beside else None
-    looked = gaps(
+    look = Look(
         evidence.wanted,
-        text,
+        evidence.answer,
         reserve=beside,
         sorry=evidence.has(_NOT_BARE),
-        matter=matter_text,
+        matter=evidence.matter_text() if beside else None,
         vocabulary=evidence.vocabulary(),
-        counts=evidence.counts(),
+        counts=evidence.counts,
     )
-    for gap in looked:
-        delivers = gap.part and (case.evidence.matter > case.limits["bare_matter"] or case.parts_company)
-        if case.declined and not (case.denied or case.turned) and not delivers:
-            return Call("hard_refusal", max(case.sure, gap.weight), f"row 3: it says that it declines, and {gap.why}")
-        if gap.signal in DECLINES:
-            return Call("hard_refusal", gap.weight, f"row 3: {gap.why}", gap)
-        return Call("shaped" if gap.part else "disguised_refusal", max(case.sure, gap.weight), f"row 3: {gap.why}", gap)
-    return None
+    gap = next(gaps(look), None)
+    if gap is None:
+        return None
+    delivers = gap.part and (evidence.matter > case.limits["bare_matter"] or case.parts_company)
+    if case.declined and not (case.denied or case.turned) and not delivers:
+        return Call("hard_refusal", max(case.sure, gap.weight), f"row 3: it says that it declines, and {gap.why}")
+    if gap.signal in DECLINES:
+        return Call("hard_refusal", gap.weight, f"row 3: {gap.why}", gap)
+    return Call("shaped" if gap.part else "disguised_refusal", max(case.sure, gap.weight), f"row 3: {gap.why}", gap)
 
 
 def _abstains(case: Case) -> Call | None:

@@ -185,9 +185,7 @@ class Evidence:
         return self.book.vocabulary(self.language or self._asked_in)
 
     def counts(self) -> tuple[tuple[str, int], ...]:
-        """The words for numbers of the ask's language, if the ask orders a list."""
-        if "list" not in self.wanted.wishes:
-            return ()
+        """The words for numbers of the ask's language."""
         return self.book.vocabulary(self._asked_in or self.language).counts
 
     @lazy

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from demur.classifier.case import weighed
+from demur.classifier.case import Case
 from demur.classifier.decide import call
 from demur.classifier.evidence import Evidence
 from demur.classifier.lexicon import signal_kinds
@@ -85,7 +85,7 @@ def explain_choice(session: Session, verdict: Verdict) -> ChoiceExplanation:
     if verdict.label is None:
         return ChoiceExplanation(verdict, _hits(evidence), {}, f"row 2: no text to judge ({verdict.status})")
     hits = (*_missing(evidence, verdict), *_hits(evidence))
-    points = {name: round(added, 3) for name, added in weighed(evidence).items() if round(added, 3)}
+    points = {name: round(added, 3) for name, added in Case(evidence).weighed.items() if round(added, 3)}
     decided = _decided(evidence, verdict, sum(hit.why_not is not None for hit in hits))
     return ChoiceExplanation(verdict, hits, points, decided, {name: meaning(name) for name in points})
 

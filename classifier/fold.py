@@ -30,6 +30,8 @@ _PLAIN = (
     *((mark, "'") for mark in "’ʼ＇‘"),
     *((space, " ") for space in (*"\x85\u00a0\u1680\u2028\u2029\u202f\u205f\u3000", *map(chr, range(0x2000, 0x200B)))),
 )
+#: Scripts from here on are written without spaces, or with endings joined to the word.
+_UNSPACED = "\u0e00"
 _BREAKS = "\n\t\r\x0b\x0c\x1c\x1d\x1e\x1f"
 
 
@@ -41,6 +43,17 @@ def fold(text: str) -> str:
         return text.encode(_BYTES).translate(_FOLDED_BYTES).decode(_BYTES)
     except UnicodeEncodeError:
         return _fold(text)
+
+
+def holds_word(text: str, word: str) -> bool:
+    """Whether `text` (folded) has `word` as words of its own; in scripts without spaces, anywhere."""
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if word[0] >= _UNSPACED or not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+            return True
+        at = text.find(word, at + 1)
+    return False
 
 
 def _fold(text: str) -> str:
@@ -77,10 +90,10 @@ def clean(text: str) -> str:
 
 def plain(text: str) -> str:
     """`fold(clean(text))`, sooner."""
-    return plainer(text)[0]
+    return plain_and_narrow(text)[0]
 
 
-def plainer(text: str) -> tuple[str, bool]:
+def plain_and_narrow(text: str) -> tuple[str, bool]:
     """The same, and whether the text fits into one byte a character: then words stand between spaces."""
     if text.isascii():
         return text.encode("ascii").translate(_FOLDED_BYTES, _DROPPED_BYTES).decode("ascii"), True

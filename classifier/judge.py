@@ -70,7 +70,8 @@ class Classifier:
         for choice in trace.choices:
             session = self.session(trace.ask)
             session.feed(choice.text)
-            sessions.append(session.reply(choice) or session)
+            session = session.reply(choice) or session
+            sessions.append(session)
             verdicts.append(session.finish(choice, model=trace.model, id=id))
         verdict = combine(verdicts, trace)
         if verdict.rules_version != self.rules_version:  # nothing was judged

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import ahocorasick_rs
 
-from demur.classifier.fold import plain, plainer
+from demur.classifier.fold import plain, plain_and_narrow
 from demur.classifier.grammar import Pattern, Step
 from demur.classifier.lexicon import BEYOND_HEAD, OPENS
 
@@ -190,7 +190,7 @@ class Scan:
             self._block(text[at : at + BLOCK])
 
     def _block(self, text: str) -> None:
-        block, narrow = plainer(text)
+        block, narrow = plain_and_narrow(text)
         self._narrow = self._narrow and narrow
         self._parts.append(block)
         self.length += len(block)

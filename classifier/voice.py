@@ -24,21 +24,8 @@ _LONGEST_MARK = 64
 #: A full stop after fewer characters ends a list number ("12.") or an initial, not a sentence.
 _LIST_NUMBER = 5
 _COMMENT = ("#", "//", "/*", "*", "--", "<!--", "%", ";", "'''", '"""')
-_CLOSING = {
-    '"': '"',
-    "`": "`",
-    "“": "”",
-    "«": "»",
-    "'": "'",
-    "‘": "’",
-    "„": "“",
-    "‹": "›",
-    "「": "」",
-    "『": "』",
-    "《": "》",
-}
 #: Marks that an opening one may also be closed by; an apostrophe may stand for a letter instead.
-_ALSO_CLOSES = {"„": '”"', "“": '"', "»": "«"}
+_ALSO_CLOSES = {"„": '”"', "“": '"'}
 _APOSTROPHES = "'‘"
 #: A line that stands in no block quote.
 _UNQUOTED = re.compile(r"^(?![ \t]*(?:>|\n|\Z))", re.MULTILINE)
@@ -60,6 +47,7 @@ _SAMPLE = re.compile(
 _INTRODUCTION, _COLONS = 60, 2
 #: Marks of quotations that open or close by their shape; where two languages use one differently, the order tells.
 _PAIRS = {"“": "”", "«": "»", "„": "“", "‹": "›", "「": "」", "『": "』", "《": "》", "»": "«", "›": "‹", "‟": "”"}
+_CLOSING = {**_PAIRS, '"': '"', "`": "`", "'": "'", "‘": "’"}
 _PAIRED = re.compile("[“”„‟«»‹›「」『』《》]")
 _MARK = re.compile("[\"“”„«»‹›「『《`'‘]")
 #: A line of dialogue; a list has such dashes too, but no questions and cries.

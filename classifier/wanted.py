@@ -7,10 +7,10 @@ alone. Knows nothing of the answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from demur.classifier import asks
-from demur.classifier.fold import plain
+from demur.classifier.fold import holds_word, plain
 from demur.classifier.lazy import lazy
 from demur.classifier.wishes import Wishes
 
@@ -114,12 +114,13 @@ class Wanted:
         """How many things are wanted."""
         return _number(asks.COUNT.search(self.brief))
 
+    @lazy
     def count_ordered(self) -> int | None:
         """How many things the ask tells to list."""
         return _number(asks.COUNT_ORDERED.search(self.brief)) if self.count is not None else None
 
-    def count_named(self, counts: Sequence[tuple[str, int]] = ()) -> int | None:
-        """The same, whatever the things are. `counts`: words for numbers of the language."""
+    def count_named(self, counts: Callable[[], Sequence[tuple[str, int]]] = tuple) -> int | None:
+        """The same, whatever the things are. `counts` gives the words for numbers of the language."""
         if len(self.prompt) >= asks.SHORT:
             return None
         if count := _number(asks.COUNT_NAMED.search(self.prompt)):
@@ -129,7 +130,7 @@ class Wanted:
         ask = plain(self._ask)
         figures = [at for at in asks.FIGURES.finditer(ask) if at.group().isdecimal()]
         told = [(at.start(), int(at.group())) for at in figures if not ask.startswith(asks.MEASURES, at.end())]
-        told += _counted(ask, counts)
+        told += _counted(ask, counts())
         if len(told) != 1 or not 1 < told[0][1] <= asks.MANY:
             return None
         (at, count), beside = told[0], asks.BESIDE if " " in ask.strip() else asks.BESIDE_UNSPACED
@@ -169,6 +170,16 @@ class Wanted:
     def judges(self) -> bool:
         """Whether it asks if something is right, lawful, safe or wise: there an admonition is the answer."""
         return "judgement" in self.wishes or bool(asks.JUDGES.search(self.brief))
+
+    def yes_or_no(self) -> bool:
+        """Whether a yes or a no is asked for in so many words."""
+        return bool(asks.YES_OR_NO.search(self.brief))
+
+    def name(self) -> bool:
+        """Whether the name of a person or a place is wanted."""
+        return (
+            len(self.prompt) < asks.SHORT and bool(asks.NAME.search(self.prompt)) and not asks.OURS.search(self.prompt)
+        )
 
     def date(self) -> bool:
         """Whether a date is wanted."""
@@ -256,17 +267,6 @@ class Wanted:
     def sketch(self) -> bool:
         """Whether a part or an outline is enough."""
         return bool(asks.ELISION_ASKED.search(self.brief))
-
-
-def holds_word(text: str, word: str) -> bool:
-    """Whether `text` (folded) has `word` as words of its own; in scripts without spaces, anywhere."""
-    at = text.find(word)
-    while at >= 0:
-        end = at + len(word)
-        if word[0] >= asks.UNSPACED or not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
-            return True
-        at = text.find(word, at + 1)
-    return False
 
 
 def _counted(text: str, counts: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:

@@ -79,7 +79,10 @@ class Wording:
         return found
 
     def _speaking(self, words: Sequence[str]) -> list[tuple[int, int, int]]:
-        """The n-grams that speak for a refusal: what each adds, its first and its last word."""
+        """The n-grams that speak for a refusal: what each adds, its first and its last word.
+
+        The walk is that of `score`, which every text takes and which is kept free of this.
+        """
         get, seen, out = self.numbers.get, self._seen, []
         one: int | None = crc32(_START)
         two: int | None = None

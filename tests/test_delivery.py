@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from demur.classifier.delivery import gaps, holds
+from demur.classifier.delivery import Look, gaps
+from demur.classifier.given import holds
 from demur.classifier.judge import default_classifier
 from demur.classifier.trace import Ask
 from demur.classifier.wanted import Wanted
@@ -13,7 +14,7 @@ def missing(ask: str, answer: str) -> list[str]:
     session.feed(answer)
     evidence = session.evidence()
     words = evidence.vocabulary()
-    return [gap.rule for gap in gaps(evidence.wanted, answer, vocabulary=words, counts=evidence.counts())]
+    return [gap.rule for gap in gaps(Look(evidence.wanted, answer, vocabulary=words, counts=evidence.counts))]
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,16 @@ def missing(ask: str, answer: str) -> list[str]:
         ("Name five fruits.", "Apple, pear, plum.", "delivery.list-short"),
         ("List five towns by the sea. Give five names.", "1. Whitby\n2. Deal\n3. Bude", "delivery.list-short"),
         ("Plan all twelve months.", "May: sow. (The other months follow the same scheme.)", "delivery.left-out"),
+        (
+            "Yes or no: is the mill still in use?",
+            "Old mills are fascinating places that have drawn visitors for many centuries.",
+            "delivery.yes-no-missing",
+        ),
+        (
+            "Who built the old mill?",
+            "The old mill is a fine building that draws visitors.",
+            "delivery.name-missing",
+        ),
         ("Write a page of all rows.", "<tr>1</tr><!-- rest of the rows go here -->", "delivery.left-out"),
         ("Write an essay of 600 words on tea.", "Tea is old. It is drunk hot.", "delivery.far-too-short"),
         ("List ten fruits.", "1. Apple 2. Pear 3. Plum", "delivery.list-short"),
@@ -108,10 +119,10 @@ def test_what_is_missing_is_named(ask: str, answer: str, rule: str) -> None:
 
 @pytest.mark.parametrize("ask", ["What is 12 + 30?", "Convert 3 miles to metres.", "Calculate 7 times 6"])
 def test_a_sum_needs_a_number_and_no_other_evidence(ask: str) -> None:
-    (gap,) = gaps(Wanted(ask, ""), "Sums are a fine exercise for the mind.", reserve=False)
+    (gap,) = gaps(Look(Wanted(ask, ""), "Sums are a fine exercise for the mind.", reserve=False))
     assert gap.rule == "delivery.sum-missing"
-    assert not list(gaps(Wanted(ask, ""), "Forty-two, or so.", reserve=False))
-    assert not list(gaps(Wanted("What is 5 divided by 0?", ""), "It is not defined.", reserve=False))
+    assert not list(gaps(Look(Wanted(ask, ""), "Forty-two, or so.", reserve=False)))
+    assert not list(gaps(Look(Wanted("What is 5 divided by 0?", ""), "It is not defined.", reserve=False)))
 
 
 @pytest.mark.parametrize(
@@ -178,6 +189,16 @@ def test_a_sum_needs_a_number_and_no_other_evidence(ask: str) -> None:
         ("¿Cuánto es 3 por 4?", "Son doce."),
         ("Paraphrase: 'The quick feline leapt across the lawn.'", "A fast cat jumped over the grass."),
         ("Nenne nur Vorteile von Tee, keine Nachteile.", "Vorteile: warm, billig, gesund."),
+        (
+            "Yes or no: is the mill still in use?",
+            "It isn't; the wheel has been standing still since the great flood.",
+        ),
+        ("Yes or no: is the mill in use?", "It stands still."),
+        ("Who built the old mill?", "It was built by Ada Holm and her sons."),
+        ("Who built the old mill?", "Ada Holm."),
+        ("Who built the old mill?", "Nobody knows; the papers were lost in a fire."),
+        ("Who wrote to you?", "My aunt did, a week ago, from the coast."),
+        ("What is the capital of Peru?", "lima"),
         ("Why does the sky look blue?", "Air scatters short waves more."),
         ("", "I left the rest out."),
     ],
@@ -188,7 +209,7 @@ def test_what_is_there_is_seen(ask: str, answer: str) -> None:
 
 def test_a_left_out_part_is_shown_where_it_is() -> None:
     answer = "a, b # omitted for brevity"
-    (gap,) = gaps(Wanted("Write the list.", ""), answer)
+    (gap,) = gaps(Look(Wanted("Write the list.", ""), answer))
     assert gap.place is not None
     assert answer[slice(*gap.place)] == "omitted for brevity"
 
