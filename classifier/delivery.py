@@ -155,6 +155,7 @@ class Look:
         object.__setattr__(self, "head", self.low[:_HEAD])
 
     def has_figure(self) -> bool:
+        """Whether a number is told."""
         return has_figure(self.head, self.vocabulary.numbers)
 
     def unspaced(self) -> bool:

@@ -67,6 +67,7 @@ def several(answer: str, count: int) -> bool:
 
 
 def has_figure(head: str, numbers: frozenset[str]) -> bool:
+    """Whether a number is told in `head` (folded), in figures or in words; `numbers`: those of its language."""
     words = _WORD.findall(head)
     if any(map(str.isdigit, head)) or not _NUMBER_WORDS.isdisjoint(words):
         return True
