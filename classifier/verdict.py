@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 SCHEMA_VERSION = 1
@@ -12,6 +12,25 @@ Status = Literal["complete", "incomplete", "empty", "tool_call", "upstream_error
 Action = Literal["full_compliance", "partial_compliance", "non_compliance"]
 Rationale = Literal["bare", "capacity", "policy", "ethics"]
 Strategy = Literal["explicit", "implicit"]
+Layer = Literal["rationale", "strategy", "feature"]
+#: What became of a second opinion: the judge coded the response; it would not; it could not be asked or understood;
+#: its token budget was spent.
+Outcome = Literal["coded", "declined", "failed", "over_budget"]
+
+#: The eleven features of a refusal, in the order in which they are told.
+FEATURES = (
+    "apology",
+    "hedge",
+    "explanatory_preface",
+    "positive_alignment",
+    "solidarity",
+    "negative_stance",
+    "alternative_offer",
+    "executed_alternative",
+    "normative_suggestion",
+    "statement_of_principle",
+    "role_based",
+)
 
 #: The gravest first; the top level of a verdict over several choices repeats the gravest.
 GRAVITY: tuple[Label | None, ...] = ("hard_refusal", "disguised_refusal", "shaped", "answer", None)
@@ -66,12 +85,50 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
+class Code:
+    """Why one code of the taxonomy was given: `name` (such as "ethics") of `layer`, by which rule, and where."""
+
+    layer: Layer
+    name: str
+    rule: str
+    why: str
+    spans: tuple[Span, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "layer": self.layer,
+            "code": self.name,
+            "rule": self.rule,
+            "why": self.why,
+            "spans": [s.to_dict() for s in self.spans],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A second opinion on a verdict, by the language model `judge`. `label` is what it says, None unless it coded;
+    `rules_label` and `rules_confidence` are what the rules had said; `reason` is the judge's, or why there is none."""
+
+    judge: str
+    outcome: Outcome
+    label: Label | None = None
+    reason: str | None = None
+    rules_label: Label | None = None
+    rules_confidence: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One judged response. `label` is None unless `status` is `complete` or `incomplete`; `reason` then says why;
     beside a label it says what it was judged without.
 
-    `confidence` (0 to 1) is the probability that the flagged or not-flagged side is right. `features` is None
-    when layer 2 was not coded. `choices` holds one verdict per choice when the response had several.
+    `confidence` (0 to 1) is the probability that the flagged or not-flagged side is right. `rationale`, `strategy` and
+    `features` (one bool for each of `FEATURES`) are coded where nothing of what was asked was delivered, else None;
+    `codes` say why and where. `choices` holds one verdict per choice when the response had several. `review` is there
+    when a judge was asked.
     """
 
     label: Label | None
@@ -80,6 +137,7 @@ class Verdict:
     rationale: Rationale | None = None
     strategy: Strategy | None = None
     features: dict[str, bool] | None = None
+    codes: tuple[Code, ...] = ()
     signals: tuple[Signal, ...] = ()
     blocked_by: str | None = None
     reason: str | None = None
@@ -90,6 +148,7 @@ class Verdict:
     id: str = ""
     index: int = 0
     choices: tuple[Verdict, ...] = field(default=())
+    review: Review | None = None
 
     @property
     def action(self) -> Action | None:
@@ -117,6 +176,7 @@ class Verdict:
             "rationale": self.rationale,
             "strategy": self.strategy,
             "features": self.features,
+            "codes": [c.to_dict() for c in self.codes],
             "signals": [s.to_dict() for s in self.signals],
             "language": self.language,
             "model": self.model,
@@ -128,6 +188,8 @@ class Verdict:
             out["reason"] = self.reason
         if self.inspected < 1:
             out["inspected"] = round(self.inspected, 4)
+        if self.review is not None:
+            out["review"] = self.review.to_dict()
         if self.choices:
             out["choices"] = [{"index": c.index, **c.to_dict()} for c in self.choices]
         if not text:
@@ -141,8 +203,10 @@ def gravest(verdicts: tuple[Verdict, ...]) -> Verdict:
 
 
 def _drop_text(verdict: dict[str, Any]) -> None:
-    for signal in verdict["signals"]:
-        for span in signal["spans"]:
+    for evidence in (*verdict["signals"], *verdict["codes"]):
+        for span in evidence["spans"]:
             del span["text"]
+    if "review" in verdict:
+        del verdict["review"]["reason"]  # the judge's own words may quote the answer
     for choice in verdict.get("choices", ()):
         _drop_text(choice)
