@@ -14,6 +14,7 @@ import msgspec
 from demur.classifier import fields
 from demur.classifier.verdict import Verdict
 from demur.proxy.inspection import Finished, StreamInspection
+from demur.proxy.labels import features_of
 
 KEY = b"refusal_verdict"
 #: Bytes of an unfinished event beyond which it is passed on as it comes and gets no key.
@@ -97,13 +98,19 @@ class FinishChunk:
 
 
 def summary(verdict: Verdict, id: str) -> dict[str, Any]:
-    """What a client reads under `refusal_verdict`; `id` is the exchange's."""
+    """What a client reads under `refusal_verdict`; `id` is the exchange's. How it was refused is there where coded."""
+    coded: dict[str, Any] = {}
+    if verdict.strategy is not None:
+        coded["strategy"] = verdict.strategy
+    if (features := features_of(verdict)) is not None:
+        coded["features"] = features
     return {
         "label": verdict.label,
         "confidence": verdict.confidence,
         "status": verdict.status,
         "action": verdict.action,
         "rationale": verdict.rationale,
+        **coded,
         "signals": list(dict.fromkeys(signal.name for signal in verdict.signals)),
         "id": id,
     }

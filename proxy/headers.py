@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from demur.classifier.verdict import Verdict
+from demur.proxy.labels import features_of
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -20,8 +21,8 @@ PREFIX = b"x-refusal-"
 TAG = b"x-refusal-tag"
 #: Longest tag that is recorded, in characters.
 MAX_TAG = 128
-#: Longest list of signal names in a header, in bytes.
-MAX_SIGNALS = 512
+#: Longest list of names (signals, features) in a header, in bytes.
+MAX_NAMES = 512
 
 # RFC 9110, 7.6.1, and the older ones that are still met.
 _HOP = frozenset(
@@ -133,7 +134,9 @@ def verdict(verdict: Verdict, classifier: bytes) -> Headers:
         "score": score,
         "action": verdict.action,
         "rationale": verdict.rationale,
-        "signals": _names(verdict),
+        "strategy": verdict.strategy,
+        "features": _listed(features_of(verdict) or ()),
+        "signals": _listed(signal.name for signal in verdict.signals),
         "status": verdict.status,
         "choices": flagged,
         "id": verdict.id,
@@ -155,10 +158,10 @@ def exposed(headers: Headers, added: Headers) -> Headers:
     return [*headers, *added, (b"access-control-expose-headers", names)]
 
 
-def _names(verdict: Verdict) -> str:
-    names = list(dict.fromkeys(signal.name for signal in verdict.signals))
+def _listed(words: Iterable[str]) -> str:
+    names = list(dict.fromkeys(words))
     text = ",".join(names)
-    while len(text) > MAX_SIGNALS:
+    while len(text) > MAX_NAMES:
         names.pop()
         text = ",".join(names)
     return text

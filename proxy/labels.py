@@ -6,6 +6,7 @@ label, a span name or an attribute: bounded in length, in number where it is a l
 
 from __future__ import annotations
 
+from demur.classifier.verdict import Verdict
 from demur.proxy.observe import Exchange
 
 #: Characters kept of a name that came over the wire (model, tag, response id, …); real ones are far shorter.
@@ -37,6 +38,11 @@ def clip(text: str, limit: int = NAME_LIMIT) -> str:
     """At most `limit` characters, without lone surrogates: one of those would spoil a whole export batch or scrape."""
     text = text[:limit]
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def features_of(verdict: Verdict) -> list[str] | None:
+    """The names of the features that a refusal has, None where they are not coded."""
+    return None if verdict.features is None else [name for name, present in verdict.features.items() if present]
 
 
 def operation_of(api: str) -> str:

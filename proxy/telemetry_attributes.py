@@ -16,7 +16,7 @@ from demur.classifier import Classifier
 from demur.classifier.trace import Choice
 from demur.classifier.verdict import Verdict
 from demur.proxy import telemetry_names as names
-from demur.proxy.labels import clip
+from demur.proxy.labels import clip, features_of
 from demur.proxy.observe import Exchange
 
 Attributes = dict[str, AttributeValue]
@@ -140,8 +140,8 @@ def verdict_attributes(verdict: Verdict) -> Attributes:
     ):
         if word is not None:
             out[name] = word
-    if verdict.features is not None:
-        out[names.REFUSAL_FEATURES] = [name for name, present in verdict.features.items() if present]
+    if (features := features_of(verdict)) is not None:
+        out[names.REFUSAL_FEATURES] = features
     if verdict.signals:
         out[names.REFUSAL_SIGNALS] = _distinct(s.name for s in verdict.signals)
         out[names.REFUSAL_RULES] = _distinct(s.rule for s in verdict.signals)
@@ -167,7 +167,8 @@ def content_attributes(exchange: Exchange) -> Attributes:
     if system:
         out[names.SYSTEM_INSTRUCTIONS] = _json([{"type": "text", "content": system}])
     if exchange.verdict is not None:
-        out[names.REFUSAL_EVIDENCE] = _distinct(_text(x.text) for s in exchange.verdict.signals for x in s.spans)
+        evidence = (*exchange.verdict.signals, *exchange.verdict.codes)
+        out[names.REFUSAL_EVIDENCE] = _distinct(_text(span.text) for found in evidence for span in found.spans)
     return out
 
 

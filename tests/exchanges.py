@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from demur.classifier.trace import Ask, Choice, Trace, Usage
-from demur.classifier.verdict import Signal, Span, Verdict
+from demur.classifier.verdict import Code, Signal, Span, Verdict
 from demur.proxy.observe import Exchange
 
 PROMPT = "tell me the zebra password"
@@ -20,6 +20,7 @@ REFUSAL = Verdict(
     rationale="policy",
     strategy="explicit",
     features={"apology": True, "hedge": False, "negative_stance": True},
+    codes=(Code("rationale", "policy", "en.rule.own", "puts it on a rule of its own", (Span(14, 32, REPLY[14:32]),)),),
     signals=(
         Signal("refusal_phrase", "hard_refusal", 0.9, "en.refuse.wont", "declines", (Span(0, 13, REPLY[0:13]),)),
         Signal("apology", "hard_refusal", 0.2, "en.apology.sorry", "says sorry", (Span(34, 39, REPLY[34:39]),)),

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 import pytest
-from fake_upstream import END, ask, call, chunk, completion, head, proxy, request, say, upstream, whole
+from exchanges import REFUSAL, REPLY
+from fake_upstream import END, ask, call, chunk, head, proxy, request, say, upstream, whole
 
+from demur.classifier.verdict import Review
 from demur.config import Settings
 from demur.proxy.app import create_app
+from demur.proxy.store import VerdictStore
 
 
 def test_w77_our_own_endpoints_never_ask_the_upstream() -> None:
@@ -63,17 +68,22 @@ def test_draining_turns_readiness_and_new_requests_away() -> None:
 
 def test_the_text_of_evidence_is_shown_only_when_content_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
 
-    async def spans() -> list[dict[str, object]]:
-        async with upstream(whole(completion("I'm sorry, but I can't help with that."))) as up, proxy(up.url) as px:
-            answer = await call(px, ask())
-            verdict = (await call(px, request("GET", f"/-/verdicts/{answer.get('x-refusal-id')}"))).json()
-            return [span for signal in verdict["signals"] for span in signal["spans"]]
+    async def look_up(store: VerdictStore) -> dict[str, Any]:
+        async with proxy("http://127.0.0.1:9", app={"store": store}) as px:
+            return dict((await call(px, request("GET", "/-/verdicts/id-1"))).json())
 
-    hidden = asyncio.run(spans())
-    assert hidden
-    assert all(span.keys() == {"start", "end"} for span in hidden)
+    store = VerdictStore(ttl=60, keep=1)
+    store.put("id-1", replace(REFUSAL, review=Review("gpt-y", "coded", "hard_refusal", REPLY)))
+    hidden = asyncio.run(look_up(store))
+    spans = [span for found in (*hidden["signals"], *hidden["codes"]) for span in found["spans"]]
+    assert len(spans) == 4
+    assert all(span.keys() == {"start", "end"} for span in spans)
+    assert (hidden["codes"][0]["code"], hidden["review"]["outcome"]) == ("policy", "coded")
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
-    assert all("text" in span for span in asyncio.run(spans()))
+    shown = asyncio.run(look_up(store))
+    assert [found["spans"][0]["text"] for found in shown["codes"]] == ["the zebra password"]
+    assert shown["signals"][0]["spans"][0]["text"] == "I won't share"
+    assert shown["review"]["reason"] == REPLY
 
 
 def test_the_lifespan_closes_the_upstream_connections() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -34,6 +35,8 @@ STOP = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
 
 def test_summary() -> None:
     assert summary(VERDICT, "abc") == json.loads(KEY)
+    coded = replace(VERDICT, strategy="explicit", features={"apology": True, "hedge": False})
+    assert summary(coded, "abc") == json.loads(KEY) | {"strategy": "explicit", "features": ["apology"]}
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from fake_upstream import END, ask, call, chunk, completion, head, proxy, request, say, upstream, whole
 
-from demur.classifier.verdict import Signal, Verdict
+from demur.classifier.verdict import FEATURES, Signal, Verdict
 from demur.proxy import headers
 
 SIGNAL = Signal("apology_without_substance", "hard_refusal", 0.5, "r", "why")
@@ -110,8 +111,15 @@ def test_verdict_headers_are_bounded_ascii() -> None:
     many = tuple(Signal(f"signal_{n}_é", "shaped", 0.1, "r", "w") for n in range(500))
     signals = headers.get(headers.verdict(Verdict("shaped", "complete", signals=many), b"c"), b"x-refusal-signals")
     assert signals is not None
-    assert len(signals) <= headers.MAX_SIGNALS
+    assert len(signals) <= headers.MAX_NAMES
     assert signals.isascii()
+    features = dict.fromkeys(FEATURES, True)
+    coded = headers.verdict(replace(VERDICT, strategy="implicit", features=features), b"c")
+    assert headers.get(coded, b"x-refusal-strategy") == b"implicit"
+    assert headers.get(coded, b"x-refusal-features") == ",".join(FEATURES).encode()
+    bare = headers.verdict(replace(VERDICT, strategy="explicit", features=dict.fromkeys(FEATURES, False)), b"c")
+    assert headers.get(bare, b"x-refusal-strategy") == b"explicit"
+    assert headers.get(bare, b"x-refusal-features") is None
     assert headers.verdict(Verdict(None, "empty", id="x"), b"c") == [
         (b"x-refusal-status", b"empty"),
         (b"x-refusal-id", b"x"),

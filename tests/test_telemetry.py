@@ -280,7 +280,7 @@ def test_content_is_on_the_client_span_when_capture_says_so(
         {"role": "assistant", "parts": [{"type": "text", "content": REPLY}], "finish_reason": "stop"}
     ]
     assert (client.attributes["input.value"], client.attributes["output.value"]) == (PROMPT, REPLY)
-    assert client.attributes["refusal.evidence"] == ["I won't share", "sorry", "won't share"]
+    assert client.attributes["refusal.evidence"] == ["I won't share", "sorry", "won't share", "the zebra password"]
     assert not any("zebra" in str(v) for v in server.attributes.values())
 
 

@@ -8,7 +8,7 @@ import pytest
 from exchanges import REFUSAL, TRACE, exchange
 
 from demur.classifier.trace import Choice, ToolCall
-from demur.classifier.verdict import Verdict
+from demur.classifier.verdict import FEATURES, Verdict
 from demur.proxy.telemetry_attributes import (
     LIST_LIMIT,
     PARAMETERS_LIMIT,
@@ -95,6 +95,16 @@ def test_an_answer_is_not_a_refusal() -> None:
         "full_compliance",
         [],
     )
+
+
+def test_the_layers_are_strings_and_the_features_a_list_of_names_or_absent() -> None:
+    found = verdict_attributes(REFUSAL)
+    layers = {name: found.get(f"refusal.{name}") for name in ("rationale", "strategy", "features")}
+    assert layers == {"rationale": "policy", "strategy": "explicit", "features": ["apology", "negative_stance"]}
+    bare = verdict_attributes(replace(REFUSAL, features=dict.fromkeys(FEATURES, False)))
+    assert bare["refusal.features"] == []
+    uncoded = verdict_attributes(Verdict(label="shaped", status="complete"))
+    assert not {"refusal.rationale", "refusal.strategy", "refusal.features"} & uncoded.keys()
 
 
 def test_finish_reasons_are_those_that_were_given() -> None:

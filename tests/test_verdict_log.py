@@ -74,6 +74,10 @@ def test_a_record_says_who_what_how_long_and_the_verdict() -> None:
     }
     assert verdict["label"] == "hard_refusal"
     assert verdict["signals"][0]["spans"] == [{"start": 0, "end": 13}]
+    assert (verdict["rationale"], verdict["strategy"]) == ("policy", "explicit")
+    assert verdict["features"] == {"apology": True, "hedge": False, "negative_stance": True}
+    (code,) = verdict["codes"]
+    assert (code["layer"], code["code"], code["spans"]) == ("rationale", "policy", [{"start": 14, "end": 32}])
 
 
 def test_no_text_of_prompt_answer_or_evidence_by_default(tmp_path: Path) -> None:
@@ -93,6 +97,7 @@ def test_texts_when_content_capture_is_on(tmp_path: Path) -> None:
     (it,) = read(path)
     assert (it["prompt"], it["response"]) == (PROMPT, [REPLY])
     assert it["verdict"]["signals"][0]["spans"][0]["text"] == "I won't share"
+    assert it["verdict"]["codes"][0]["spans"][0]["text"] == "the zebra password"
 
 
 def test_an_unjudged_exchange_is_a_record_too() -> None:
