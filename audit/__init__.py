@@ -6,6 +6,10 @@
     corpus      labelled traces: any column of label words becomes three classes
     evaluate    verdicts against those labels: the figures; `intervals` bounds each by a bootstrap over prompts
     evaluation  a whole evaluation, of several corpora and their groups; `evaluation_page` shows it (and its .html)
+    verdicts    verdict records read back, whichever command or proxy wrote them
+    facework    how refusals are put: their reasons, strategies and features, counted for all and by group;
+                `facework_words` says it in sentences, `facework_differences` where groups lie apart,
+                `facework_files` writes it; `proportion` is a share with its interval
     loopback    runs an ASGI app on a port of this machine, for a test, the demo, or `demur replay`
 
 Uses `demur.classifier` to read traces. Files are read by the command, which knows how to tell what they hold.

@@ -4,6 +4,7 @@
     classify   saved traces -> verdicts         traces   what a file holds: JSON, JSON Lines, SSE or plain text
     serve      runs the proxy                   options  one flag for every setting
     eval       verdicts against labelled data; `eval_render` shows the figures on a terminal
+    report     how refusals are put; `verdict_files` reads verdicts, `report_render` shows it on a terminal
     replay     an upstream that answers from recorded traces (the app is `demur.audit.replay`)
     demo       replay + proxy + a few calls on loopback (`demo_run`), checked as they go; `demo.jsonl` is replayed
     config     the effective settings           render   verdicts on a terminal, the evidence underlined

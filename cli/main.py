@@ -23,6 +23,7 @@ COMMANDS = {
     "classify": "Judge saved responses: files, JSON Lines or standard input.",
     "serve": "Run the proxy: point base_url at it and every response carries a verdict.",
     "eval": "Measure against labelled data: F1, false alarms, kappa, calibration.",
+    "report": "Tell how refusals are put: reason, strategy, features, by model, period and more.",
     "replay": "Run an OpenAI-compatible upstream that answers from recorded traces.",
     "demo": "Watch it work: a proxied model on loopback, headers, verdicts and a span.",
     "config": "Show or check the effective settings.",

@@ -97,13 +97,17 @@ def sniff(data: bytes, name: str) -> list[Item]:
     return [_item(value, name)]
 
 
-def line_batches(path: str) -> Iterator[list[Item]]:
+def line_batches(path: str, stream: BinaryIO | None = None) -> Iterator[list[Item]]:
     """JSON Lines, as they arrive: every batch holds the lines of one read. Blank lines are skipped, but counted.
 
-    Memory is bounded by MAX_LINE, whatever the size of the input. Raises InputError when the file cannot be read.
+    Memory is bounded by MAX_LINE, whatever the size of the input. `stream` is the file, if it is open already. Raises
+    InputError when the file cannot be read.
     """
     name = display_name(path)
     try:
+        if stream is not None:
+            yield from _batches(stream, name)
+            return
         if path == _STDIN:
             yield from _batches(cast(BinaryIO, sys.stdin.buffer), name)
             return
