@@ -25,22 +25,21 @@ Knows signals and numbers, no phrase and no vendor. The numbers stand in `fitted
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from demur.classifier.case import HOLDS_BACK, Case
+from demur.classifier.coder import code
 from demur.classifier.delivery import Gap, Look, gaps
 from demur.classifier.evidence import DECLINES, OBJECTIONS, RESERVE, Evidence
 from demur.classifier.given import holds
 from demur.classifier.trace import Choice
-from demur.classifier.verdict import Label, Rationale, Signal, Status, Verdict
+from demur.classifier.verdict import Label, Signal, Status, Verdict
 
 #: Where a word begins in the name of a field: `stop_reason`, `promptFeedback.blockReason`.
 _WORD_START = re.compile(r"[._]|(?<=[a-z])(?=[A-Z])")
-_REASONS = DECLINES | OBJECTIONS
 _SORRY = frozenset({"apology_without_substance"})
 _NOT_BARE = HOLDS_BACK | _SORRY
-_ONE_REASON: Mapping[str, Rationale] = {"capability_limit": "capacity", "scope_limit": "policy"}
 
 
 class Call(NamedTuple):
@@ -99,15 +98,10 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float, **known: A
         sure = min(sure, evidence.book.weights.limits["unread"])
     if label != "answer" and sure < min_confidence:
         label, sure = "answer", 1 - sure
-    return Verdict(
-        label,
-        status,
-        round(sure, 3),
-        rationale=_rationale(evidence) if label == "hard_refusal" else None,
-        signals=tuple(signals),
-        language=evidence.language,
-        **known,
-    )
+    layers: dict[str, Any] = {}
+    if label in ("hard_refusal", "disguised_refusal"):
+        layers = code(evidence.text, voice, evidence.book)._asdict()
+    return Verdict(label, status, round(sure, 3), signals=tuple(signals), language=evidence.language, **layers, **known)
 
 
 def call(evidence: Evidence, *, truncated: bool) -> Call:
@@ -245,9 +239,3 @@ _ROWS: tuple[Callable[[Case], Call | None], ...] = (
     _answers,
     _declines,
 )
-
-
-def _rationale(evidence: Evidence) -> Rationale | None:
-    """The reason, where nothing but a limit (capacity) or a scope (policy) is named; None: not coded."""
-    named = evidence.counted.keys() & _REASONS
-    return _ONE_REASON.get(named.pop()) if len(named) == 1 else None

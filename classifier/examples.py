@@ -1,4 +1,4 @@
-"""Every lexicon rule carries examples; here they are held against the compiled rules, ours and a user's alike.
+"""Every rule and act of a lexicon carries examples; here they are held against what was compiled, ours and a user's.
 
 A user's file is checked whenever it is loaded, ours by the tests.
 """
@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from demur.classifier.acts import Act
+from demur.classifier.clauses import clauses
 from demur.classifier.lexicon import LexiconError, Rule
 from demur.classifier.rulebook import Rulebook
 from demur.classifier.signals import gather
 from demur.classifier.trace import Ask
+from demur.classifier.voice import find_voice
 
 
 def fires(rule: Rule, text: str, book: Rulebook) -> bool:
@@ -21,11 +24,17 @@ def fires(rule: Rule, text: str, book: Rulebook) -> bool:
     return any(finding.fired and finding.rule is rule for finding in evidence.findings)
 
 
-def check_examples(checked: Iterable[Rule], book: Rulebook) -> None:
+def shows(act: Act, text: str, book: Rulebook) -> bool:
+    """Whether `text` as a whole response shows `act`."""
+    return any(deed.act is act for clause in clauses(text, find_voice(text, 0), book) for deed in clause.deeds)
+
+
+def check_examples(checked: Iterable[Rule | Act], book: Rulebook) -> None:
     """Raises LexiconError for the first example of `checked` that does not hold."""
     for rule in checked:
         for wanted, texts in ((True, rule.yes), (False, rule.no)):
             for text in texts:
-                if fires(rule, text, book) is not wanted:
+                found = shows(rule, text, book) if isinstance(rule, Act) else fires(rule, text, book)
+                if found is not wanted:
                     what = "'yes' example is not found" if wanted else "'no' example is found"
                     raise LexiconError(f"{rule.file}: rule {rule.id}: the {what}: {text!r}")

@@ -40,7 +40,8 @@ class Classifier:
         self, *, lexicons: Sequence[Path] = (), languages: Collection[str] | None = None, min_confidence: float = 0.5
     ) -> None:
         self._book = Rulebook.load(lexicons, languages)
-        check_examples([rule for rule in self._book.rules if rule.file in set(map(str, lexicons))], self._book)
+        own = set(map(str, lexicons))
+        check_examples([entry for entry in (*self._book.rules, *self._book.acts) if entry.file in own], self._book)
         self._min_confidence = min_confidence
         self.rules_version = self._book.version
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.resources import files
@@ -16,6 +16,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from demur.classifier.acts import ACTS, WHERE, Act
 from demur.classifier.fold import fold_pattern
 from demur.classifier.grammar import GrammarError, Pattern, expand
 from demur.classifier.verdict import Label
@@ -26,6 +27,8 @@ LANGUAGES = ("en", "zh", "ja", "ko", "es", "fr", "de", "pt", "it", "ru", "ar", "
 WISHES = frozenset(
     {"content", "refusal", "translation", "model", "figure", "list", "code", "work", "judgement", "harsh"}
 )
+#: Where our files of every language stand: the rules that find a refusal, the acts that code it.
+FOLDERS = ("lexicons", "acts")
 PLACES = ("start", "alone", "first", "opening", "later", "anywhere")
 #: Places at the start of a sentence.
 OPENS = frozenset({"start", "alone"})
@@ -35,7 +38,8 @@ Expand = Callable[[str], Pattern]
 #: Signals that no phrase carries: facts of the API, and the learned one.
 _NOT_FOR_RULES = frozenset({"content_filter", "refusal_field", "learned_wording"})
 _RULE_KEYS = {"id", "signal", "weight", "where", "phrases", "unless", "why", "yes", "no"}
-_FILE_KEYS = {"language", "macros", "rule", "words", "numbers", "counts", "sides", "praise", "blame", "asks"}
+_ACT_KEYS = {"id", "act", "where", "phrases", "unless", "why", "yes", "no"}
+_FILE_KEYS = {"language", "macros", "rule", "act", "words", "numbers", "counts", "sides", "praise", "blame", "asks"}
 #: How the ids of what no lexicon holds begin.
 _BUILT_IN = ("wording", "delivery.", "fact.")
 #: From two to twelve.
@@ -100,12 +104,14 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """One file: its rules, its words, and `asks`: patterns that stand in an ask, by what it then wants (`WISHES`)."""
+    """One file: its rules, its words, `asks`: patterns that stand in an ask, by what it then wants (`WISHES`), and the
+    acts by which a refusal is coded."""
 
     language: str
     rules: tuple[Rule, ...]
     vocabulary: Vocabulary = Vocabulary()
     asks: Mapping[str, tuple[Pattern, ...]] = field(default_factory=dict)
+    acts: tuple[Act, ...] = ()
 
 
 @cache
@@ -118,29 +124,30 @@ def signal_kinds() -> Mapping[str, SignalKind]:
 def load_lexicons(
     extra: Iterable[Path] = (), languages: Collection[str] | None = None
 ) -> tuple[tuple[Lexicon, ...], str]:
-    """Our lexicons for `languages` (None: all), then the files in `extra`, and the version of them all.
+    """Our lexicons for `languages` (None: all), rules and acts, then the files in `extra`, and the version of them all.
 
     Raises LexiconError.
     """
-    ours = files("demur.classifier").joinpath("lexicons")
+    ours = files("demur.classifier")
     for language in languages or ():
         if language not in LANGUAGES:
             raise LexiconError(f"no lexicon for the language {language!r}; there are: {', '.join(LANGUAGES)}")
     digest = hashlib.sha256()
     for numbers in ("fitted.toml", "weights.toml", "wording.txt"):
-        digest.update(files("demur.classifier").joinpath(numbers).read_bytes())
+        digest.update(ours.joinpath(numbers).read_bytes())
     lexicons: list[Lexicon] = []
     chosen = [language for language in LANGUAGES if languages is None or language in languages]
-    for file in (*(ours.joinpath(f"{language}.toml") for language in chosen), *extra):
-        name = str(file) if isinstance(file, Path) else file.name
+    own = [(folder, ours.joinpath(folder, f"{language}.toml")) for folder in FOLDERS for language in chosen]
+    named = [(f"{folder}/{file.name}", file) for folder, file in own] + [(str(path), path) for path in extra]
+    for name, file in named:
         text = _read(file, name)
         digest.update(text.encode())
         lexicons.append(read_lexicon(text, name))
     seen: dict[str, str] = {}
-    for rule in (rule for lexicon in lexicons for rule in lexicon.rules):
-        if rule.id in seen:
-            raise LexiconError(f"{rule.file}: rule {rule.id}: the id is taken already, in {seen[rule.id]}")
-        seen[rule.id] = rule.file
+    for entry in (entry for lexicon in lexicons for entry in (*lexicon.rules, *lexicon.acts)):
+        if entry.id in seen:
+            raise LexiconError(f"{entry.file}: rule {entry.id}: the id is taken already, in {seen[entry.id]}")
+        seen[entry.id] = entry.file
     return tuple(lexicons), digest.hexdigest()[:12]
 
 
@@ -187,13 +194,10 @@ def read_lexicon(text: str, name: str) -> Lexicon:
     macros = data.get("macros", {})
     if not isinstance(macros, dict) or not all(isinstance(v, str) for v in macros.values()):
         raise LexiconError(f"{name}: 'macros' must be a table of strings")
-    entries = data.get("rule", [])
-    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
-        raise LexiconError(f"{name}: 'rule' must be a list of tables, [[rule]]")
     expanding = partial(expand, macros=macros, known={})
     return Lexicon(
         language,
-        tuple(_rule(entry, number, name, language, expanding) for number, entry in enumerate(entries, 1)),
+        tuple(_rule(entry, where, name, language, expanding) for where, entry in _entries(data, "rule", name)),
         Vocabulary(
             words=_words(data, "words", name),
             numbers=_words(data, "numbers", name),
@@ -203,7 +207,22 @@ def read_lexicon(text: str, name: str) -> Lexicon:
             blame=_words(data, "blame", name),
         ),
         _asks(data.get("asks", {}), name, expanding),
+        tuple(_act(entry, where, name, language, expanding) for where, entry in _entries(data, "act", name)),
     )
+
+
+def _entries(data: dict[str, Any], kind: str, file: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The tables of one kind, each with how errors name it."""
+    entries = data.get(kind, [])
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        raise LexiconError(f"{file}: '{kind}' must be a list of tables, [[{kind}]]")
+    for number, entry in enumerate(entries, 1):
+        id = entry.get("id")
+        if not isinstance(id, str) or not id:
+            raise LexiconError(f"{file}: {kind} number {number}: 'id' is missing")
+        if id.startswith(_BUILT_IN):
+            raise LexiconError(f"{file}: {kind} {id}: the ids {', '.join(_BUILT_IN)} are taken")
+        yield f"{file}: {kind} {id}", entry
 
 
 def _words(data: dict[str, Any], key: str, name: str) -> frozenset[str]:
@@ -246,17 +265,30 @@ def _asks(table: object, name: str, expanding: Expand) -> dict[str, tuple[Patter
     return {wish: _patterns(table, wish, where, expanding) for wish in table}
 
 
-def _rule(entry: dict[str, Any], number: int, file: str, language: str, expanding: Expand) -> Rule:
-    id = entry.get("id")
-    if not isinstance(id, str) or not id:
-        raise LexiconError(f"{file}: rule number {number}: 'id' is missing")
-    if id.startswith(_BUILT_IN):
-        raise LexiconError(f"{file}: rule {id}: the ids {', '.join(_BUILT_IN)} are taken")
-    where = f"{file}: rule {id}"
-    _only(entry, _RULE_KEYS, where)
-    for key in ("signal", "weight", "phrases", "why", "yes", "no"):
-        if key not in entry:
-            raise LexiconError(f"{where}: '{key}' is missing")
+def _act(entry: dict[str, Any], where: str, file: str, language: str, expanding: Expand) -> Act:
+    _keys(entry, _ACT_KEYS, where, optional={"where", "unless"})
+    name = entry["act"]
+    if not isinstance(name, str) or name not in ACTS:
+        raise LexiconError(f"{where}: unknown act {_shown(name)}; known: {', '.join(ACTS)}")
+    place = entry.get("where", "anywhere")
+    if place not in WHERE:
+        raise LexiconError(f"{where}: 'where' must be one of {', '.join(WHERE)}, not {_shown(place)}")
+    return Act(
+        id=entry["id"],
+        name=name,
+        phrases=_patterns(entry, "phrases", where, expanding),
+        unless=_patterns(entry, "unless", where, expanding) if "unless" in entry else (),
+        why=_sentence(entry, where),
+        yes=_texts(entry, "yes", where),
+        no=_texts(entry, "no", where),
+        language=language,
+        file=file,
+        where=place,
+    )
+
+
+def _rule(entry: dict[str, Any], where: str, file: str, language: str, expanding: Expand) -> Rule:
+    _keys(entry, _RULE_KEYS, where, optional={"where", "unless"})
     signal = entry["signal"]
     kinds = {name: kind for name, kind in signal_kinds().items() if name not in _NOT_FOR_RULES}
     kind = kinds.get(signal) if isinstance(signal, str) else None
@@ -268,22 +300,34 @@ def _rule(entry: dict[str, Any], number: int, file: str, language: str, expandin
     place = entry.get("where", "opening")
     if place not in PLACES:
         raise LexiconError(f"{where}: 'where' must be one of {', '.join(PLACES)}, not {_shown(place)}")
-    why = entry["why"]
-    if not isinstance(why, str) or not why.strip():
-        raise LexiconError(f"{where}: 'why' must be a sentence")
     return Rule(
-        id=id,
+        id=entry["id"],
         signal=kind,
         weight=float(weight),
         where=place,
         phrases=_patterns(entry, "phrases", where, expanding),
         unless=_patterns(entry, "unless", where, expanding) if "unless" in entry else (),
-        why=why,
+        why=_sentence(entry, where),
         yes=_texts(entry, "yes", where),
         no=_texts(entry, "no", where),
         language=language,
         file=file,
     )
+
+
+def _keys(entry: dict[str, Any], known: Collection[str], where: str, optional: Collection[str]) -> None:
+    """All keys must be known, and none but the optional ones may be missing."""
+    _only(entry, known, where)
+    for key in sorted(set(known) - set(optional)):
+        if key not in entry:
+            raise LexiconError(f"{where}: '{key}' is missing")
+
+
+def _sentence(entry: dict[str, Any], where: str) -> str:
+    why = entry["why"]
+    if not isinstance(why, str) or not why.strip():
+        raise LexiconError(f"{where}: 'why' must be a sentence")
+    return why
 
 
 def _patterns(entry: dict[str, Any], key: str, where: str, expanding: Expand) -> tuple[Pattern, ...]:

@@ -20,6 +20,8 @@ class Rulebook:
     def __init__(self, lexicons: Sequence[Lexicon], version: str) -> None:
         self.rules = tuple(rule for lexicon in lexicons for rule in lexicon.rules)
         self.matcher = Matcher(self.rules)
+        self.acts = tuple(act for lexicon in lexicons for act in lexicon.acts)
+        self.act_matcher = Matcher(self.acts)
         self.wishes = Wishes(lexicons)
         self.speech = Speech(lexicons, words_of_languages())
         self._vocabularies: dict[str, Vocabulary] = {}

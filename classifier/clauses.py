@@ -1,0 +1,137 @@
+"""A refusal clause by clause: what each clause does (its acts) and what it is about (its kind).
+
+The kind tells the object of what is said: the same word ("safe", "harm") blames the request in one clause and speaks
+for an alternative in the next. Nothing here gives a code.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from demur.classifier.acts import Act
+from demur.classifier.fold import OffsetMap
+from demur.classifier.rulebook import Rulebook
+from demur.classifier.voice import Voice, sentences
+
+#: What a clause is about: the refusal itself; the request and its effects; help that is offered; what the asker may do
+#: or gets instead; nothing that its words tell.
+Kind = Literal["refusal", "request", "offer", "help", "other"]
+
+#: Characters of the model's text that are coded, from its beginning: a refusal says how it refuses early. Own choice.
+READ = 6000
+#: Marks of a list's item.
+_ITEM = tuple("-*•·–") + tuple("123456789")
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """An act's phrase at `start` to `end` of the original text."""
+
+    act: Act
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Clause:
+    """The clause at `start` to `end` of the original text. `item`: it stands in a list; `lead`: it introduces one."""
+
+    start: int
+    end: int
+    deeds: list[Deed] = field(default_factory=list)
+    kind: Kind = "other"
+    item: bool = False
+    lead: bool = False
+
+    def does(self, *names: str) -> bool:
+        return any(deed.act.name in names for deed in self.deeds)
+
+
+def clauses(text: str, voice: Voice, book: Rulebook) -> list[Clause]:
+    """The clauses of the model's own text, in order, as far as it is read."""
+    end = min(voice.end, voice.start + READ)
+    parts = sentences(text, voice.start, end)
+    inside: list[list[Deed]] = [[] for _ in parts]
+    starts = [start for start, _ in parts]
+    for deed in _deeds(text, voice, end, book):
+        if (at := bisect_right(starts, deed.start) - 1) >= 0:
+            inside[at].append(deed)
+    out = [
+        clause
+        for part, deeds in zip(parts, inside, strict=True)
+        for clause in _split(text, *part, _valid(text, *part, deeds, book))
+    ]
+    _tell_kinds(out)
+    return out
+
+
+def _deeds(text: str, voice: Voice, end: int, book: Rulebook) -> list[Deed]:
+    """What the acts' phrases find, by place; of one act's phrases that overlap the first and longest."""
+    scan = book.act_matcher.scan()
+    scan.run(text[voice.start : end])
+    places = OffsetMap(text, voice.start, scan.blocks)
+    until: dict[int, int] = {}
+    out = []
+    for number, begins, ends in scan.hits():
+        if begins < until.get(number, 0):
+            continue
+        until[number] = ends
+        start, stop = places.span(begins, ends)
+        if voice.fences and voice.foreign(text, start):
+            continue
+        out.append(Deed(book.acts[number], start, stop))
+    return out
+
+
+def _valid(text: str, start: int, end: int, deeds: list[Deed], book: Rulebook) -> list[Deed]:
+    """Those that no near miss in the same sentence voids."""
+    if not any(deed.act.unless for deed in deeds):
+        return deeds
+    void = {book.acts[number].id for number in book.act_matcher.voided(text[start:end])}
+    return [deed for deed in deeds if deed.act.id not in void]
+
+
+def _split(text: str, start: int, end: int, deeds: Sequence[Deed]) -> Iterator[Clause]:
+    """A sentence, or what stands in it before and after a turn."""
+    item = text[start:end].lstrip().startswith(_ITEM)
+    lead = text[start:end].rstrip(" \n*_").endswith((":", "："))
+    turns = [deed.start for deed in deeds if deed.act.name == "turn" and deed.start > start]
+    for since, until in zip([start, *turns], [*turns, end], strict=True):
+        own = [deed for deed in deeds if since <= deed.start < until]
+        yield Clause(since, until, own, item=item, lead=lead and until == end)
+
+
+def _tell_kinds(found: Sequence[Clause]) -> None:
+    """Each by its acts, else by what it continues: a list its lead, a sentence of help the one before."""
+    lead: Kind | None = None
+    before: Kind = "other"
+    for clause in found:
+        clause.kind = _kind(clause)
+        if clause.item and lead:
+            clause.kind = lead
+        elif not clause.item:
+            lead = None
+        if clause.kind == "other" and before in ("help", "offer"):
+            clause.kind = "help"
+        if clause.lead:
+            lead = clause.kind
+        before = clause.kind
+
+
+def _kind(clause: Clause) -> Kind:
+    if clause.does("decline", "no"):
+        return "refusal"
+    if clause.lead and clause.does("deliver"):
+        return "help"
+    if clause.does("offer"):
+        return "offer"
+    if clause.does("suggest", "deliver"):
+        return "request" if clause.does("blame") and not clause.does("praise", "care", "deliver") else "help"
+    if clause.does("distance"):
+        return "refusal"
+    if clause.does("blame", "concern", "rule", "unable"):
+        return "request"
+    return "help" if clause.does("care") else "other"
