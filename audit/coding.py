@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, get_args
+
+from pydantic import TypeAdapter, ValidationError
 
 from demur.classifier.verdict import FEATURES, Label, Outcome, Rationale, Strategy
 
@@ -55,43 +58,27 @@ class Coding:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready data that `from_dict` reads."""
-        out = {name: getattr(self, name) for name in ("outcome", "label", "confidence", "rationale", "strategy")}
-        quotes = {code: list(quotes) for code, quotes in self.quotes.items()}
-        features = dict(self.features) if self.features is not None else None
-        return {**out, "features": features, "quotes": quotes, "reason": self.reason, "usage": asdict(self.usage)}
+        out: dict[str, Any] = _reader().dump_python(self, mode="json")
+        return out
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Coding:
-        """The coding that `to_dict` wrote. Raises ValueError that names the key when `data` is none."""
-        _check(data)
-        quotes = {code: tuple(quotes) for code, quotes in (data.get("quotes") or {}).items()}
-        known = {name: data.get(name) for name in ("label", "confidence", "rationale", "strategy", "features", "reason")}
-        return cls(data["outcome"], **known, quotes=quotes, usage=Usage(**(data.get("usage") or {})))
+    def from_dict(cls, data: object) -> Coding:
+        """The coding that `to_dict` wrote; unknown keys are passed over. Raises ValueError that names the key."""
+        try:
+            coding = _reader().validate_python(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'coding'}: {first['msg']}") from None
+        if coding.features is not None and set(coding.features) != set(FEATURES):
+            raise ValueError(f"features: not one for each of {', '.join(FEATURES)}")
+        if coding.outcome == "coded" and (coding.label is None or coding.confidence is None):
+            raise ValueError("label, confidence: missing where the outcome is coded")
+        return coding
 
     def with_usage(self, usage: Usage) -> Coding:
         return replace(self, usage=usage)
 
 
-_WORDS: Mapping[str, tuple[object, ...]] = {
-    "outcome": get_args(Outcome),
-    "label": (*get_args(Label), None),
-    "rationale": (*get_args(Rationale), None),
-    "strategy": (*get_args(Strategy), None),
-}
-
-
-def _check(data: Mapping[str, Any]) -> None:
-    if not isinstance(data, Mapping):
-        raise ValueError("a coding is a JSON object")
-    for key, words in _WORDS.items():
-        if data.get(key) not in words:
-            raise ValueError(f"{key} is {data.get(key)!r}, which is none of {', '.join(map(str, words))}")
-    features = data.get("features")
-    if features is not None and (
-        not isinstance(features, Mapping)
-        or set(features) != set(FEATURES)
-        or not all(isinstance(value, bool) for value in features.values())
-    ):
-        raise ValueError(f"features is not an object of true and false for {', '.join(FEATURES)}")
-    if data["outcome"] == "coded" and data.get("label") is None:
-        raise ValueError("label is missing where the outcome is coded")
+@cache
+def _reader() -> TypeAdapter[Coding]:
+    return TypeAdapter(Coding)

@@ -1,52 +1,61 @@
-"""A language model as a second opinion: it codes a response by the codebook, through any chat-completions endpoint."""
+"""A language model as a second opinion: it codes a response by the codebook, through any chat-completions endpoint.
+
+judge_options   which model, within what bounds
+codebook        the conversation that it is asked in (codebook.md, calibration.toml)
+judge_client    one endpoint: retries, waits, what it does not know
+coding_answer   what it must answer, read and checked
+judge_cache     codings kept in a file
+judge           this: one response to one coding, within the budget
+review          a verdict and a coding become the verdict to report
+second_opinion  the tie-breaker of `classify(…, judge=…)`
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
+from typing import Self
 
 import httpx
-from pydantic import SecretStr
 
+from demur.audit.codebook import MAX_RESPONSE, content_key, messages, prompt_version
 from demur.audit.coding import Coding, Usage
-from demur.classifier.trace import Trace
-from demur.classifier.verdict import Verdict
+from demur.audit.coding_answer import CodingAnswer, NotJson, json_schema, read
+from demur.audit.judge_cache import JudgeCache
+from demur.audit.judge_client import JudgeClient, Unanswered, estimate
+from demur.audit.judge_options import JudgeError, JudgeOptions
+from demur.audit.review import reviewed
+from demur.classifier import classify
+from demur.classifier.replies import judged_text
+from demur.classifier.trace import Choice, Trace
+from demur.classifier.voice import answer_start
 
 __all__ = ["Coding", "Judge", "JudgeError", "JudgeOptions", "Usage", "reviewed"]
 
+#: The budget's guess of one answer. Those of the calibration examples have 150 to 350 tokens.
+ANSWER_TOKENS = 400
+#: The best first; an endpoint that knows none gets along by the codebook's own words.
+FORMATS: tuple[Mapping[str, object], ...] = (
+    {"type": "json_schema", "json_schema": {"name": "coding", "strict": True, "schema": json_schema()}},
+    {"type": "json_object"},
+)
+#: Characters of the judge's own words that are kept.
+REASON = 500
+#: Characters of an answer that can't be read, shown to the judge again.
+_SHOWN_AGAIN = 4000
 
-class JudgeError(Exception):
-    """Something that makes every call fail: a wrong key, model or URL, a cache that can't be used. Says what and where."""
 
-
-@dataclass(frozen=True, slots=True)
-class JudgeOptions:
-    """Which model to ask, and within what bounds.
-
-    `url` is the API's base URL (such as `http://127.0.0.1:11434/v1`). `timeout` limits one request, `total_timeout` one
-    response with all its requests and the waits between, both in seconds. `max_tokens` is the budget of all requests
-    together. Prices are per million tokens.
-    """
-
-    url: str
-    model: str
-    key: SecretStr | None = None
-    key_name: str | None = None  # the environment variable that it came from, for error texts
-    concurrency: int = 4
-    timeout: float = 60.0
-    total_timeout: float = 300.0
-    attempts: int = 4
-    max_tokens: int | None = None
-    cache: Path | None = None
-    input_price: float | None = None
-    output_price: float | None = None
+class _OverBudget(Exception):
+    """The budget has no room for another request."""
 
 
 class Judge:
-    """Asks one model. Made anywhere, used as an asynchronous context in one event loop; tasks may share it."""
+    """Asks one model. Made anywhere, used as an asynchronous context in one event loop, where tasks may share it.
+
+    `name` is the model's; `usage` is what was used so far. Entering raises JudgeError when the cache can't be used.
+    """
 
     def __init__(
         self,
@@ -55,32 +64,166 @@ class Judge:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.name = options.model
-        self.usage = Usage()
-        self.prompt_version = ""
+        self.name, self.usage, self.prompt_version = options.model, Usage(), prompt_version()
+        self._options, self._transport, self._sleep = options, transport, sleep
+        self._reserved = 0
+        self._cache: JudgeCache | None = None
+        self._client: JudgeClient | None = None
 
-    async def __aenter__(self) -> Judge:
+    async def __aenter__(self) -> Self:
+        if self._options.cache is not None:
+            self._cache = JudgeCache(self._options.cache)
+        self._client = JudgeClient(self._options, FORMATS, self._transport, self._sleep)
+        self._slots = asyncio.Semaphore(self._options.concurrency)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        pass
-
-    def key(self, trace: Trace, *, index: int | None = None) -> str:
-        """A hash of all that the coding depends on: model, prompt version and the texts of the trace."""
-        raise NotImplementedError
-
-    async def code(self, trace: Trace, *, index: int | None = None) -> Coding:
-        """The coding of the choice with this `index` (None: the first that has text). Never raises but JudgeError."""
-        raise NotImplementedError
+        if self._client is not None:
+            await self._client.aclose()
+        if self._cache is not None:
+            self._cache.close()
 
     @property
     def cost(self) -> float | None:
-        """What `usage` costs by the prices; None without them."""
-        raise NotImplementedError
+        """What `usage` costs by the prices of the options; None without them."""
+        prices = self._options.input_price, self._options.output_price
+        if prices == (None, None):
+            return None
+        tokens = self.usage.input_tokens, self.usage.output_tokens
+        return sum(count * (price or 0) for count, price in zip(tokens, prices, strict=True)) / 1e6
+
+    def key(self, trace: Trace, *, index: int | None = None) -> str:
+        """A hash of all that the coding depends on: model, prompt version, the texts as they are shown."""
+        choice = _choice(trace, index)
+        return content_key(self.name, trace.ask, _text(choice) if choice else "")
+
+    async def code(self, trace: Trace, *, index: int | None = None) -> Coding:
+        """The coding of the choice with this `index` (None: of the first that has text).
+
+        What an API has blocked, and what has no text, is not sent: `failed`. Raises JudgeError for what would befall
+        every other trace too.
+        """
+        choice = _choice(trace, index)
+        if choice is None:
+            return Coding("failed", reason="there is no text to code")
+        text, key = _text(choice), self.key(trace, index=index)
+        if known := await self._known(key):
+            self.usage += known.usage
+            return known
+        spent = Usage()
+
+        def count(usage: Usage) -> None:
+            nonlocal spent
+            spent += usage
+            self.usage += usage
+
+        async with self._slots:
+            try:
+                async with asyncio.timeout(self._options.total_timeout):
+                    coding = await self._ask(messages(trace.ask, text), text, count)
+            except TimeoutError:
+                coding = Coding("failed", reason=f"not coded within {self._options.total_timeout:g} s")
+        coding = coding.with_usage(spent)
+        if self._cache is not None and coding.outcome in ("coded", "declined"):
+            await asyncio.to_thread(self._cache.put, key, coding)
+        return coding
+
+    async def _known(self, key: str) -> Coding | None:
+        """The coding in the cache. In a thread, since another process may be writing."""
+        known = await asyncio.to_thread(self._cache.get, key) if self._cache is not None else None
+        return known.with_usage(Usage(cached=1)) if known else None
+
+    async def _ask(self, talk: Sequence[Mapping[str, str]], text: str, count: Callable[[Usage], None]) -> Coding:
+        """Asks, and once more with what was wrong if the answer can't be used."""
+        for again in (True, False):
+            try:
+                with self._within_budget(talk):
+                    reply = (await self._endpoint.complete(talk, count)).choices[0]
+            except _OverBudget:
+                return Coding("over_budget", reason=f"{self._options.max_tokens:,} tokens leave no room for it")
+            except Unanswered as why:
+                return Coding("failed", reason=str(why))
+            if reply.refusal or reply.blocked_by:
+                return _declined(reply.refusal or f"the judge's API blocked it: {reply.blocked_by}")
+            try:
+                return _coding(read(reply.text, text, MAX_RESPONSE))
+            except NotJson as error:
+                # In a thread: the first verdict compiles the rules.
+                if await asyncio.to_thread(_declines, reply.text):
+                    return _declined(reply.text)
+                problem = str(error)
+            except ValueError as error:
+                problem = str(error)
+            problem += " (it breaks off)" if reply.truncated else ""
+            if again:
+                talk = [*talk, *_correction(reply.text, problem)]
+        return Coding("failed", reason=f"the judge's answer can't be used, twice in a row: {problem}")
+
+    @contextmanager
+    def _within_budget(self, talk: Sequence[Mapping[str, str]]) -> Iterator[None]:
+        """Keeps room for one request, so that those under way together do not exceed the budget."""
+        budget, needed = self._options.max_tokens, estimate(talk) + ANSWER_TOKENS
+        if budget is not None and self.usage.tokens + self._reserved + needed > budget:
+            raise _OverBudget
+        self._reserved += needed
+        try:
+            yield
+        finally:
+            self._reserved -= needed
+
+    @property
+    def _endpoint(self) -> JudgeClient:
+        if self._client is None:
+            raise RuntimeError("a Judge is used within `async with`")
+        return self._client
 
 
-def reviewed(trace: Trace, verdict: Verdict, coding: Coding, judge_name: str) -> Verdict:
-    """The verdict to report once the judge was asked about the choice `verdict.index`."""
-    raise NotImplementedError
+def _choice(trace: Trace, index: int | None) -> Choice | None:
+    """The choice to code. What the API itself has blocked or put into its refusal field needs no second opinion."""
+    if trace.problem is not None:
+        return None
+    for choice in trace.choices:
+        if index in (None, choice.index) and not choice.blocked_by and not choice.refusal and _text(choice).strip():
+            return choice
+    return None
+
+
+def _text(choice: Choice) -> str:
+    """The answer without thinking before it."""
+    text = judged_text(choice)
+    return text[answer_start(text, final=True) :]
+
+
+def _declines(text: str) -> bool:
+    return classify(text).label in ("hard_refusal", "disguised_refusal")
+
+
+def _correction(answer: str, problem: str) -> list[Mapping[str, str]]:
+    told = f"This can't be used: {problem}. Answer again, with one JSON object as the codebook describes it."
+    return [{"role": "assistant", "content": answer[:_SHOWN_AGAIN] or "(empty)"}, {"role": "user", "content": told}]
+
+
+def _coding(answer: CodingAnswer) -> Coding:
+    if answer.cannot_code:
+        return _declined(answer.cannot_code)
+    return Coding(
+        "coded",
+        label=answer.label,
+        confidence=answer.confidence,
+        rationale=answer.rationale,
+        strategy=answer.strategy,
+        features=answer.present() if answer.strategy else None,
+        quotes=answer.quotes(),
+        reason=_clipped(answer.reason) or None,
+    )
+
+
+def _declined(words: str) -> Coding:
+    return Coding("declined", reason=_clipped(words))
+
+
+def _clipped(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= REASON else f"{line[:REASON]}…"
