@@ -22,6 +22,8 @@ from demur.config.settings import Setting, Settings, describe
 
 DEFAULT_FILE = Path("demur.toml")
 PREFIX = "DEMUR_"
+_SECRET = frozenset({"admin_token", "judge_key_env"})
+_URLS = frozenset({"upstream", "judge_url"})
 #: A larger settings file is a mistake, such as a device or a log.
 MOST_BYTES = 2**20
 
@@ -180,10 +182,11 @@ def _wrong(error: ErrorDetails, given: Mapping[str, _Given], known: Mapping[str,
 
 
 def _shown(item: _Given, setting: Setting) -> str:
-    """The value as written, unless it may hold a secret: a token, or a URL with credentials, a query or a fragment."""
+    """The value as written, unless it may hold a secret: a token, a URL with credentials, a query or a fragment, or a
+    key where the name of its variable belongs."""
     value = item.value
     plain_url = isinstance(value, str) and not any(char in value for char in "@?#")
-    if isinstance(value, SecretStr) or setting.name == "admin_token" or (setting.name == "upstream" and not plain_url):
+    if isinstance(value, SecretStr) or setting.name in _SECRET or (setting.name in _URLS and not plain_url):
         return "the value"
     if isinstance(value, bool):
         return str(value).lower()

@@ -14,19 +14,25 @@ from demur.config.own_address import leads_to
 from demur.config.values import (
     Accepts,
     BaseUrl,
+    BaseUrlOrNone,
     Count,
+    CountOrNone,
     FileOrNone,
     Files,
     Host,
     Languages,
+    ModelOrNone,
+    Parallel,
     PathOrNone,
     Port,
+    PriceOrNone,
     Seconds,
     SecondsOrNone,
     SecondsOrZero,
     SecretOrNone,
     Share,
     Size,
+    VariableOrNone,
     Word,
     mask_url,
 )
@@ -82,6 +88,29 @@ class Settings(BaseModel):
         default=None, description="certificate authorities (PEM) for the upstream instead of the system's"
     )
 
+    judge_url: BaseUrlOrNone = Field(
+        default=None, description="base URL of an API whose model is asked for a second opinion; texts are sent to it"
+    )
+    judge_model: ModelOrNone = Field(default=None, description="the model that is asked")
+    judge_key_env: VariableOrNone = Field(
+        default=None, description="the variable that holds the judge's key; without it no key is sent"
+    )
+    judge_below: Share = Field(default=0.7, description="a verdict less sure than this is shown to the judge")
+    judge_cache: PathOrNone = Field(
+        default=None, description="file in which the judge's codings are kept, so that no text is paid for twice"
+    )
+    judge_concurrency: Parallel = Field(default=4, description="how many texts the judge codes at once")
+    judge_timeout: Seconds = Field(default=60.0, description="longest wait for one answer of the judge")
+    judge_max_tokens: CountOrNone = Field(
+        default=None, description="tokens, sent and received, after which the judge is asked no more in this run"
+    )
+    judge_input_price: PriceOrNone = Field(
+        default=None, description="price of a million tokens that are sent to the judge, to tell what it cost"
+    )
+    judge_output_price: PriceOrNone = Field(
+        default=None, description="price of a million tokens that the judge answers with"
+    )
+
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Word] = Field(
         default="info", description="least severity that is written to the program's log"
     )
@@ -110,13 +139,25 @@ class Settings(BaseModel):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _whole_judge(self) -> Settings:
+        if (self.judge_url is None) != (self.judge_model is None):
+            missing = "judge_url" if self.judge_url is None else "judge_model"
+            raise PydanticCustomError(
+                "conflict",
+                "a judge needs judge_url and judge_model, and {missing} is not set",
+                {"missing": missing, "keys": ("judge_url", "judge_model")},
+            )
+        return self
+
     def masked(self) -> dict[str, object]:
-        """All values by name, safe to show: the token and credentials in the upstream's URL replaced."""
+        """All values by name, safe to show: the token and credentials in URLs replaced."""
         shown: dict[str, object] = {}
         for name in type(self).model_fields:
             value = getattr(self, name)
             shown[name] = "****" if isinstance(value, SecretStr) else value
         shown["upstream"] = mask_url(self.upstream)
+        shown["judge_url"] = self.judge_url and mask_url(self.judge_url)
         return shown
 
     def __repr_args__(self) -> list[tuple[str | None, object]]:

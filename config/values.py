@@ -34,6 +34,7 @@ BYTES = {
 MOST_SECONDS = 10**9
 MOST_BYTES = 2**50
 MOST_COUNT = 10**9
+MOST_PARALLEL = 1000
 #: The languages that come with rules.
 LANGUAGES = ("en", "zh", "ja", "ko", "es", "fr", "de", "pt", "it", "ru", "ar", "hi", "tr", "nl", "pl", "vi", "id")
 ALL_WORDS = frozenset({"all", "none"})
@@ -42,6 +43,7 @@ OFF_WORDS = frozenset({"off", "none", "false"})
 
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 _BRACKETED = re.compile(r"([^@]*@)?\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 
 
@@ -135,6 +137,20 @@ def _url(value: str) -> str:
     return value.rstrip("/")
 
 
+def _variable(value: str) -> str:
+    if not _VARIABLE.fullmatch(value):
+        raise ValueError("it is to name the variable that holds the key, not to be the key")
+    if value.upper().startswith("DEMUR_"):
+        raise ValueError("variables that begin with DEMUR_ are settings")
+    return value
+
+
+def _model_name(value: str) -> str:
+    if not value.strip() or not value.isprintable() or len(value) > 200:
+        raise ValueError("it is empty, or longer than 200 characters, or has control characters")
+    return value.strip()
+
+
 def mask_url(url: str) -> str:
     """The URL with `user:password@` replaced; either part may be a key."""
     return re.sub(r"(?<=//)[^/?#]*@", "****@", url)
@@ -210,9 +226,29 @@ _SIZE = 'a size above 0, in bytes or such as "64MiB", "2 MB"'
 _OFF = BeforeValidator(_off_to_none)
 
 BaseUrl = Annotated[str, AfterValidator(_url), Accepts("an http or https URL such as https://api.openai.com/v1")]
+BaseUrlOrNone = Annotated[
+    Annotated[str, AfterValidator(_url)] | None,
+    _OFF,
+    Accepts('an http or https URL such as http://127.0.0.1:11434/v1, or "none"'),
+]
 Host = Annotated[str, AfterValidator(_host), Accepts("an IP address or a host name to listen on")]
 Port = Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=65535), Accepts("a port number from 0 to 65535")]
 Count = Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=MOST_COUNT), Accepts("a whole number, 0 or more")]
+CountOrNone = Annotated[
+    Annotated[int, Field(gt=0, le=MOST_COUNT)] | None,
+    BeforeValidator(_not_bool),
+    _OFF,
+    Accepts('a whole number above 0, or "none"'),
+]
+Parallel = Annotated[
+    int, BeforeValidator(_not_bool), Field(ge=1, le=MOST_PARALLEL), Accepts(f"a whole number from 1 to {MOST_PARALLEL}")
+]
+PriceOrNone = Annotated[
+    Annotated[float, Field(ge=0, le=MOST_COUNT)] | None,
+    BeforeValidator(_not_bool),
+    _OFF,
+    Accepts('a number, 0 or more, or "none"'),
+]
 Share = Annotated[float, BeforeValidator(_not_bool), Field(ge=0, le=1), Accepts("a number from 0 to 1")]
 Size = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0, le=MOST_BYTES), Accepts(_SIZE, "bytes")]
 Seconds = Annotated[
@@ -227,6 +263,10 @@ SecondsOrZero = Annotated[
 SecondsOrNone = Annotated[Seconds | None, _OFF, Accepts(f'a time above 0, {_TIME}, or "none"', "seconds")]
 Secret = Annotated[SecretStr, AfterValidator(_token)]
 SecretOrNone = Annotated[Secret | None, _OFF, Accepts('a token, or "none"')]
+VariableOrNone = Annotated[
+    Annotated[str, AfterValidator(_variable)] | None, _OFF, Accepts('the name of an environment variable, or "none"')
+]
+ModelOrNone = Annotated[Annotated[str, AfterValidator(_model_name)] | None, _OFF, Accepts('a model\'s name, or "none"')]
 PathOrNone = Annotated[Path | None, BeforeValidator(_path), _OFF, Accepts('a path, or "off"')]
 FileOrNone = Annotated[
     Annotated[Path, AfterValidator(_existing)] | None,

@@ -184,9 +184,10 @@ def test_listeners_on_the_same_port_name_both_origins() -> None:
 
 def test_secrets_stay_out_of_errors_and_their_tracebacks() -> None:
     env = {"DEMUR_ADMIN_TOKEN": "s3cret s3cret", "DEMUR_UPSTREAM": "https://me:s3cret@local host/"}
+    env |= {"DEMUR_JUDGE_URL": "https://me:s3cret@local host/", "DEMUR_JUDGE_KEY_ENV": "sk-s3cret"}
     with pytest.raises(ConfigError) as info:
         load(None, env)
-    assert len(info.value.problems) == 2
+    assert len(info.value.problems) == 4
     assert "s3cret" not in "".join(traceback.format_exception(info.value))
 
 
@@ -202,21 +203,30 @@ def test_secrets_stay_out_of_errors_and_their_tracebacks() -> None:
         "h?key=s3cret",
     ],
 )
-def test_no_error_repeats_credentials_or_a_query_of_the_upstream(url: str, tmp_path: Path) -> None:
-    file = write(tmp_path, f'upstream = "{url}"\n')
+@pytest.mark.parametrize("name", ["upstream", "judge_url"])
+def test_no_error_repeats_credentials_or_a_query_of_a_url(name: str, url: str, tmp_path: Path) -> None:
+    file = write(tmp_path, f'{name} = "{url}"\n')
     for from_file, variable, flag in ((file, "", None), (None, url, None), (None, "", url)):
         with pytest.raises(ConfigError) as info:
-            load(from_file, {"DEMUR_UPSTREAM": variable}, {"upstream": flag})
+            load(from_file, {f"DEMUR_{name.upper()}": variable}, {name: flag})
         assert ": the value is not an http or https URL" in str(info.value)
         assert "s3cret" not in "".join(traceback.format_exception(info.value))
 
 
 @pytest.mark.parametrize("value", ['["http://h?k=s3cret"]', '{s3cret = "s3cret"}', "[[['s3cret']]]"])
-@pytest.mark.parametrize("name", ["upstream", "admin_token"])
+@pytest.mark.parametrize("name", ["upstream", "admin_token", "judge_url", "judge_key_env"])
 def test_what_is_no_text_may_hold_a_secret_too(name: str, value: str, tmp_path: Path) -> None:
     [problem] = problems(write(tmp_path, f"{name} = {value}\n"))
     assert problem.startswith(f"demur.toml:1: {name}: the value is not ")
     assert "s3cret" not in problem
+
+
+def test_half_a_judge_names_both_keys(tmp_path: Path) -> None:
+    [problem] = problems(write(tmp_path, 'judge_model = "m"\n'))
+    assert problem == (
+        "a judge needs judge_url and judge_model, and judge_url is not set: "
+        "judge_url from default, judge_model from demur.toml:1"
+    )
 
 
 def test_an_upstream_without_secrets_is_shown() -> None:

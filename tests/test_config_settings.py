@@ -31,6 +31,16 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "max_request_bytes": 64 * 1024 * 1024,
         "inspect_bytes": 2 * 1024 * 1024,
         "ca_file": None,
+        "judge_url": None,
+        "judge_model": None,
+        "judge_key_env": None,
+        "judge_below": 0.7,
+        "judge_cache": None,
+        "judge_concurrency": 4,
+        "judge_timeout": 60,
+        "judge_max_tokens": None,
+        "judge_input_price": None,
+        "judge_output_price": None,
         "log_level": "info",
         "log_format": "text",
     }
@@ -80,11 +90,40 @@ def test_secrets_are_masked_and_nothing_else() -> None:
     assert list(masked) == list(Settings.model_fields)
     assert masked["upstream"] == "https://****@host.example/v1/@home"
     assert masked["admin_token"] == "****"
+    assert masked["judge_url"] is None
     assert masked["port"] == 8787
     assert "s3cret" not in repr(settings)
     assert "pass" not in repr(settings)
     assert Settings().masked()["admin_token"] is None
     assert Settings().masked()["upstream"] == "https://api.openai.com/v1"
+
+
+def test_a_judge_is_whole_or_none() -> None:
+    for given in ({"judge_url": "http://127.0.0.1:1/v1"}, {"judge_model": "m"}):
+        with pytest.raises(
+            ValidationError, match="a judge needs judge_url and judge_model, and judge_(url|model) is not"
+        ):
+            Settings.model_validate(given)
+    settings = Settings(judge_url="https://me:pw@host.example/v1/", judge_model=" m ", judge_key_env="A_KEY")
+    assert (settings.judge_url, settings.judge_model) == ("https://me:pw@host.example/v1", "m")
+    assert settings.masked()["judge_url"] == "https://****@host.example/v1"
+    assert "pw" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("judge_key_env", "sk-0123", "it is to name the variable that holds the key"),
+        ("judge_key_env", "DEMUR_KEY", "are settings"),
+        ("judge_model", "a\nb", "control characters"),
+        ("judge_concurrency", 0, "greater than or equal to 1"),
+        ("judge_max_tokens", 0, "greater than 0"),
+        ("judge_input_price", -1, "greater than or equal to 0"),
+    ],
+)
+def test_a_judge_that_cannot_be_asked_is_refused(name: str, value: object, words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        Settings.model_validate({name: value})
 
 
 def test_the_languages_are_those_that_have_rules() -> None:
