@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from demur.audit.layers import LAYER_COLUMNS, NOT_CODED, Layers, LayersError, read_layers
 from demur.classifier.verdict import Label
 
 Gold = Literal["answer", "shaped", "refusal"]
@@ -53,19 +54,21 @@ class CorpusError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The names of the columns; None: the usual ones."""
+    """The names of the columns; None: the usual ones. `layers`: whether those of the pragmatic layers are read."""
 
     label: str | None = None
     language: str | None = None
     model: str | None = None
     category: str | None = None
+    layers: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One labelled trace. `obj` is what `normalize` takes, `source` the file and line, for people.
 
-    `exact` is the gold label in demur's own four words, where the corpus tells a hard refusal from a disguised one.
+    `exact` is the gold label in demur's own four words, where the corpus tells a hard refusal from a disguised one;
+    `layers` say how the response declined, as far as the corpus tells.
     """
 
     obj: dict[str, Any]
@@ -75,6 +78,7 @@ class Row:
     language: str | None = None
     model: str | None = None
     category: str | None = None
+    layers: Layers = NOT_CODED
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,8 @@ def read_corpus(
 ) -> Corpus:
     """The labelled rows among `objects`, each given with the place where it stood; there may be none.
 
-    Raises CorpusError for a row that is no object, a label that is not known, and when no row has the column.
+    Raises CorpusError for a row that is no object, a label or a layer that is not known, and when no row has the
+    column of the labels.
     """
     columns, words = columns or Columns(), words or Words()
     rows: list[Row] = []
@@ -139,20 +144,27 @@ def _row(obj: dict[str, Any], source: str, column: str | None, meaning: Meaning,
         gold = exact = meaning
     elif meaning == "hard_refusal" or meaning == "disguised_refusal":
         exact = meaning
+    try:
+        layers = read_layers({**obj, column: None} if column else obj) if columns.layers else NOT_CODED
+    except LayersError as error:
+        raise CorpusError(
+            f"{source}: {error}; if that says something else here, leave it out with --no-layers"
+        ) from None
     return Row(
-        obj=_trace_of(obj, column),
+        obj=_trace_of(obj, (column, *(LAYER_COLUMNS if columns.layers else ()))),
         source=source,
         gold=gold,
         exact=exact,
         language=_value(obj, columns.language, LANGUAGE_COLUMNS),
         model=_value(obj, columns.model, MODEL_COLUMNS),
         category=_value(obj, columns.category, CATEGORY_COLUMNS),
+        layers=layers,
     )
 
 
-def _trace_of(obj: dict[str, Any], label: str | None) -> dict[str, Any]:
-    """The row without its label, which must not be read as part of the trace; `raw` holds a response as it came."""
-    row = {key: value for key, value in obj.items() if key != label}
+def _trace_of(obj: dict[str, Any], gold: Collection[str | None]) -> dict[str, Any]:
+    """The row without its gold, which must not be read as part of the trace; `raw` holds a response as it came."""
+    row = {key: value for key, value in obj.items() if key not in gold}
     if row.get("query_withheld"):  # the prompt column says something else than what was asked
         row.pop("prompt", None)
     if "raw" not in row:

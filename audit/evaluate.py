@@ -16,7 +16,8 @@ import numpy as np
 from sklearn.metrics import cohen_kappa_score, confusion_matrix, f1_score, roc_auc_score
 
 from demur.audit.corpus import GOLDS, Gold
-from demur.audit.intervals import BINS, Judgements, intervals
+from demur.audit.intervals import BINS, Judgements, intervals, prompt_numbers
+from demur.audit.layers import NOT_CODED, Layers
 from demur.classifier.verdict import REFUSALS, Label
 
 Column = Literal["language", "model", "category"]
@@ -31,7 +32,10 @@ _MACRO = "f1", "f1_without_partial", "macro_f1", "kappa", "ece", "auroc"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One row: what it was judged to be, and the verdict. Rows with the same `prompt` belong together."""
+    """One row: what it was judged to be, and the verdict. Rows with the same `prompt` belong together.
+
+    `layers` say how it was declined as far as the corpus tells, `coded` as far as the verdict does.
+    """
 
     gold: Gold
     label: Label | None
@@ -42,13 +46,25 @@ class Outcome:
     language: str | None = None
     model: str | None = None
     category: str | None = None
+    layers: Layers = NOT_CODED
+    coded: Layers = NOT_CODED
+
+    @property
+    def got(self) -> Gold | None:
+        """The class of the verdict; None where it got no label."""
+        return None if self.label is None else GOLDS[_CLASS[self.label]]
 
     @property
     def right(self) -> bool:
         """Whether the verdict is of the gold's class, or of its exact label where the gold has one."""
         if self.exact is not None:
             return self.label == self.exact
-        return self.label is not None and GOT[_CLASS[self.label]] == self.gold
+        return self.got == self.gold
+
+    @property
+    def miscoded(self) -> tuple[str, ...]:
+        """The layers and features of a refusal, found as one, that are coded otherwise than labelled."""
+        return self.layers.differences(self.coded) if self.gold == self.got == "refusal" else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +184,13 @@ def score_by(outcomes: Sequence[Outcome], column: Column, *, resamples: int = 10
 def _judgements(outcomes: Sequence[Outcome]) -> Judgements:
     gold = np.array([GOLDS.index(o.gold) for o in outcomes], dtype=np.int64)
     flagged = [o.label in REFUSALS if o.label is not None else o.gold == "answer" for o in outcomes]
-    prompts: dict[str, int] = {}
     return Judgements(
         gold=gold,
         got=np.array([_CLASS[o.label] for o in outcomes], dtype=np.int64),
         flagged=np.array(flagged, dtype=np.bool_),
         confidence=np.array([0.5 if o.confidence is None else o.confidence for o in outcomes], dtype=np.float64),
         exact=np.array([-1 if o.exact is None else o.exact == o.label for o in outcomes], dtype=np.int64),
-        # Rows that do not say what was asked stand each for itself.
-        prompt=np.array(
-            [prompts.setdefault(o.prompt or f"\0{n}", len(prompts)) for n, o in enumerate(outcomes)], dtype=np.int64
-        ),
+        prompt=prompt_numbers([o.prompt for o in outcomes]),
     )
 
 

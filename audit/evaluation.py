@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from demur.audit.agreement import Agreement, Pair, Said, agree
 from demur.audit.corpus import Corpus, Row
 from demur.audit.evaluate import Column, Outcome, Rate, Scores, score, score_by
+from demur.audit.layers import layers_of
 from demur.classifier import Trace, Verdict
 from demur.classifier.replies import judged_text
 from demur.classifier.verdict import gravest
@@ -45,13 +47,30 @@ BY_NAME = {figure.name: figure for figure in FIGURES}
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
-    """A row whose verdict is of another class, or label, than its gold."""
+class Case:
+    """A row of a corpus and the verdict on it."""
 
     row: Row
     trace: Trace
     verdict: Verdict
     id: str | int | float
+
+    @property
+    def outcome(self) -> Outcome:
+        row, trace, verdict = self.row, self.trace, self.verdict
+        return Outcome(
+            gold=row.gold,
+            label=verdict.label,
+            status=verdict.status,
+            confidence=verdict.confidence,
+            prompt=trace.ask.prompt,
+            exact=row.exact,
+            language=row.language,
+            model=row.model or trace.model,
+            category=row.category,
+            layers=row.layers,
+            coded=layers_of(verdict),
+        )
 
     @property
     def gold(self) -> str:
@@ -64,9 +83,15 @@ class Mistake:
         found = next((c for c in self.trace.choices if c.index == index), next(iter(self.trace.choices), None))
         return judged_text(found) if found else ""
 
+    @property
+    def differences(self) -> list[tuple[str, str, str]]:
+        """What is coded otherwise than labelled: the layer or feature, how it was labelled, how it is coded."""
+        outcome = self.outcome
+        return [(name, outcome.layers.said(name), outcome.coded.said(name)) for name in outcome.miscoded]
+
     def to_dict(self) -> dict[str, Any]:
         verdict = self.verdict
-        return {
+        out: dict[str, Any] = {
             "id": self.id,
             "source": self.row.source,
             "gold": self.gold,
@@ -79,33 +104,47 @@ class Mistake:
             "prompt": self.trace.ask.prompt,
             "response": self.response,
             "reason": verdict.reason,
+            "wrong": [*([] if self.outcome.right else ["label"]), *self.outcome.miscoded],
             "signals": [signal.to_dict() for signal in verdict.signals],
         }
+        if self.row.layers:
+            out["layers"] = {"labelled": self.row.layers.to_dict(), "coded": layers_of(verdict).to_dict()}
+            out["codes"] = [code.to_dict() for code in verdict.codes]
+        return out
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """One corpus, or all of them: the figures, and how many rows had no label to score, by what stood there."""
+    """One corpus, or all of them: the figures, and how many rows had no label to score, by what stood there.
+
+    `agreement` is of labels and rules, the labels as the reference, where the corpus tells how was declined; of all of
+    them, it is of the corpora that do.
+    """
 
     name: str
     scores: Scores
     skipped: Mapping[str, int]
+    agreement: Agreement | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "skipped": dict(self.skipped), **self.scores.to_dict()}
+        layers = {"agreement": self.agreement.to_dict()} if self.agreement else {}
+        return {"name": self.name, "skipped": dict(self.skipped), **self.scores.to_dict(), **layers}
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an evaluation found. `groups` are of all rows together."""
+    """What an evaluation found. `groups` are of all rows together; `miscoded` are those of the `found` refusals, whose
+    label is right and whose layers are labelled, that are coded otherwise."""
 
     corpora: Sequence[Evaluated]
     pooled: Evaluated
     groups: Mapping[Column, Mapping[str, Scores]]
-    mistakes: Sequence[Mistake]
+    mistakes: Sequence[Case]
     rules_version: str
     resamples: int
     seed: int
+    found: int = 0
+    miscoded: Sequence[Case] = ()
 
     def to_dict(self, *, mistakes: bool = True) -> dict[str, Any]:
         out: dict[str, Any] = {
@@ -121,7 +160,8 @@ class Report:
             },
         }
         if mistakes:
-            out["errors"] = [mistake.to_dict() for mistake in self.mistakes]
+            out["errors"] = [case.to_dict() for case in self.mistakes]
+            out["miscoded"] = [case.to_dict() for case in self.miscoded]
         return out
 
 
@@ -132,7 +172,15 @@ def written(name: str, value: float | None) -> str:
     return f"{100 * value:.1f} %" if name == "false_alarms" else f"{value:.3f}"
 
 
-def interval(scores: Scores, name: str) -> str:
+class Figures(Protocol):
+    """What has figures by name, some with an interval."""
+
+    @property
+    def intervals(self) -> Mapping[str, tuple[float, float]]: ...
+    def value(self, name: str) -> float | None: ...
+
+
+def interval(scores: Figures, name: str) -> str:
     """The 95 % interval of a figure for people; nothing where there is none."""
     if name not in scores.intervals or scores.value(name) is None:
         return ""
@@ -156,33 +204,48 @@ def counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {what}" for what, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
+def agreement_of(outcomes: Sequence[Outcome], *, resamples: int = 1000, seed: int = 0) -> Agreement | None:
+    """How far the rules agree with the labels, layer by layer; None where no row tells its layers."""
+    if not any(outcome.layers for outcome in outcomes):
+        return None
+    pairs = [Pair(Said(o.gold, o.layers), Said(o.got, o.coded), o.prompt) for o in outcomes]
+    return agree(pairs, resamples=resamples, seed=seed)
+
+
 def report_on(
-    judged: Sequence[tuple[Corpus, Sequence[Outcome]]],
-    mistakes: Sequence[Mistake],
+    judged: Sequence[tuple[Corpus, Sequence[Case]]],
     *,
     by: Sequence[Column] = ("language", "model", "category"),
     rules_version: str = "",
     resamples: int = 1000,
     seed: int = 0,
 ) -> Report:
-    """The report on these corpora, each with its outcomes. The surest mistakes come first."""
+    """The report on these corpora, each with its cases. The surest mistakes come first."""
+    outcomes = [[case.outcome for case in cases] for _, cases in judged]
+
+    def evaluated(
+        name: str, scored: Sequence[Outcome], layered: Sequence[Outcome], skipped: Mapping[str, int]
+    ) -> Evaluated:
+        scores = score(scored, resamples=resamples, seed=seed)
+        return Evaluated(name, scores, skipped, agreement_of(layered, resamples=resamples, seed=seed))
+
     corpora = [
-        Evaluated(corpus.name, score(outcomes, resamples=resamples, seed=seed), corpus.skipped)
-        for corpus, outcomes in judged
+        evaluated(corpus.name, own, own, corpus.skipped) for (corpus, _), own in zip(judged, outcomes, strict=True)
     ]
-    pooled = corpora[0]
-    everything = [outcome for _, outcomes in judged for outcome in outcomes]
+    pooled, everything = corpora[0], [outcome for own in outcomes for outcome in own]
     if len(corpora) > 1:
-        skipped: Counter[str] = Counter()
-        for corpus, _ in judged:
-            skipped.update(corpus.skipped)
-        pooled = Evaluated("all", score(everything, resamples=resamples, seed=seed), skipped)
+        skipped = sum((Counter(corpus.skipped) for corpus, _ in judged), Counter[str]())
+        layered = [outcome for one, own in zip(corpora, outcomes, strict=True) if one.agreement for outcome in own]
+        pooled = evaluated("all", everything, layered, skipped)
     groups = {column: score_by(everything, column, resamples=resamples, seed=seed) for column in by}
+    cases = [case for _, own in judged for case in own]
     return Report(
         corpora=corpora,
         pooled=pooled,
         groups={column: found for column, found in groups.items() if found},
-        mistakes=sorted(mistakes, key=lambda mistake: -(mistake.verdict.confidence or 0)),
+        mistakes=sorted((c for c in cases if not c.outcome.right), key=lambda case: -(case.verdict.confidence or 0)),
+        found=sum(o.right and o.gold == "refusal" and bool(o.layers) for o in everything),
+        miscoded=[case for case in cases if case.outcome.right and case.outcome.miscoded],
         rules_version=rules_version,
         resamples=resamples,
         seed=seed,

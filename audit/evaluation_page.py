@@ -9,14 +9,16 @@ from importlib.resources import files
 from typing import Any
 
 import matplotlib as mpl
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure as Plot
 
+from demur.audit.agreement_words import LABELS_AND_RULES, codes, mean_note, summary, tables, used
 from demur.audit.corpus import GOLDS
 from demur.audit.evaluate import GOT, Bin
-from demur.audit.evaluation import FIGURES, Mistake, Report, counted, interval, says, shown, written
+from demur.audit.evaluation import FIGURES, Case, Report, counted, interval, says, shown, written
 from demur.audit.excerpt import Part, excerpt
+from demur.classifier import Span
 
 #: More mistakes than this are not shown, only counted: a page has to open on a phone.
 MISTAKES = 200
@@ -42,16 +44,24 @@ _STYLE: dict[Any, Any] = {
 
 def page(report: Report) -> str:
     """The report as HTML."""
-    template = files("demur.audit").joinpath("evaluation.html").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.globals.update(written=written, interval=interval, says=says, shown=shown, counted=counted, parts=parts)
-    return environment.from_string(template).render(
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(_template),
+    )
+    environment.globals.update(written=written, interval=interval, says=says, shown=shown, counted=counted)
+    environment.globals.update(parts=parts, coded_parts=coded_parts, labels_and_rules=LABELS_AND_RULES)
+    environment.globals.update(summary=summary, tables=tables, codes=codes, used=used, mean_note=mean_note)
+    return environment.get_template("evaluation.html").render(
         report=report,
         scores=report.pooled.scores,
         figures=FIGURES,
         golds=GOLDS,
         got=GOT,
         mistakes=report.mistakes[:MISTAKES],
+        miscoded=report.miscoded[:MISTAKES],
         plot=Markup(reliability_plot(report.pooled.scores.bins)),
         plot_says=plot_says(report.pooled.scores.bins),
     )
@@ -88,10 +98,22 @@ def plot_says(bins: Sequence[Bin]) -> str:
     return f"Confidence against how often it was right: {'; '.join(said) or 'no verdict'}."
 
 
-def parts(mistake: Mistake) -> list[Part]:
-    """The response of a mistake in pieces, the evidence marked; a long one is cut down to what surrounds it."""
-    text = mistake.response
-    spans = [span for signal in mistake.verdict.signals for span in signal.spans]
+def parts(case: Case) -> list[Part]:
+    """The response of a case in pieces, the evidence marked; a long one is cut down to what surrounds it."""
+    return _marked(case, [span for signal in case.verdict.signals for span in signal.spans])
+
+
+def coded_parts(case: Case) -> list[Part]:
+    """The same, with the evidence of the codes marked."""
+    return _marked(case, [span for code in case.verdict.codes for span in code.spans])
+
+
+def _marked(case: Case, spans: Sequence[Span]) -> list[Part]:
+    text = case.response
     marks = [(span.start, span.end) for span in spans if text[span.start : span.end] == span.text]
     marks = [(start, end) for start, end in marks if end - start < len(text.rstrip())]  # all of it is none of it
     return excerpt(text, marks, whole=WHOLE, around=AROUND)
+
+
+def _template(name: str) -> str:
+    return files("demur.audit").joinpath(name).read_text(encoding="utf-8")

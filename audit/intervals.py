@@ -6,7 +6,7 @@ one is made of sums; a thousand resamples are then a few matrix products.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,17 +65,26 @@ def intervals(rows: Judgements, resamples: int, seed: int, level: float = 0.95) 
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = [
             figures(counts @ sums) | {"auroc": ranking.auroc(counts)}
-            for counts in _draws(prompts, resamples, seed, max(prompts, rows.gold.size))
+            for counts in draws(prompts, resamples, seed, max(prompts, rows.gold.size))
         ]
-    tails = [50 * (1 - level), 50 * (1 + level)]
-    out = {}
-    for name in drawn[0]:
-        values = np.concatenate([chunk[name] for chunk in drawn])
-        values = values[np.isfinite(values)]
-        if values.size:
-            low, high = np.percentile(values, tails)
-            out[name] = (float(low), float(high))
-    return out
+    return {name: found for name in drawn[0] if (found := bounds([chunk[name] for chunk in drawn], level)) is not None}
+
+
+def bounds(drawn: Sequence[Floats], level: float = 0.95) -> tuple[float, float] | None:
+    """The interval that holds the middle of the values of all resamples; None where none is defined."""
+    values = np.concatenate(drawn)
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return None
+    low, high = np.percentile(values, [50 * (1 - level), 50 * (1 + level)])
+    return float(low), float(high)
+
+
+def prompt_numbers(prompts: Sequence[str]) -> Integers:
+    """Each prompt's number, from 0, in order of appearance; a row that does not say what was asked has its own."""
+    seen: dict[str, int] = {}
+    numbers = [seen.setdefault(prompt or f"\0{row}", len(seen)) for row, prompt in enumerate(prompts)]
+    return np.array(numbers, dtype=np.int64)
 
 
 def figures(sums: Floats) -> dict[str, Floats]:
@@ -120,8 +129,9 @@ def _sums_by_prompt(rows: Judgements, prompts: int) -> Floats:
     return sums
 
 
-def _draws(prompts: int, resamples: int, seed: int, size: int) -> Iterator[Floats]:
-    """How often each prompt was drawn: one row a resample, some resamples at a time."""
+def draws(prompts: int, resamples: int, seed: int, size: int) -> Iterator[Floats]:
+    """How often each prompt was drawn: one row a resample, some resamples at a time, so that `size` numbers a resample
+    stay within bounds."""
     rng = np.random.default_rng(seed)
     step = max(1, _AT_ONCE // size)
     for start in range(0, resamples, step):

@@ -18,8 +18,8 @@ from demur.cli.options import load_settings, settings_flags
 from demur.cli.traces import InputError, Item, display_name, line_batches
 
 if TYPE_CHECKING:
-    from demur.audit.evaluate import Column, Outcome
-    from demur.audit.evaluation import Mistake, Report
+    from demur.audit.evaluate import Column
+    from demur.audit.evaluation import Case, Report
 
 _COLUMNS = ("language", "model", "category")
 _SUFFIXES = (".html", ".json")
@@ -103,6 +103,11 @@ def _place(path: Path) -> None:
     "--category-column", metavar="NAME", help="Where categories stand.  [default: category, type, prompt_type]"
 )
 @click.option(
+    "--layers/--no-layers",
+    default=True,
+    help="Whether columns rationale, strategy and features say how was declined.  [default: they do]",
+)
+@click.option(
     "--resamples",
     default=1000,
     show_default=True,
@@ -127,6 +132,7 @@ def command(
     language_column: str | None,
     model_column: str | None,
     category_column: str | None,
+    layers: bool,
     resamples: int,
     seed: int,
     config: Path | None,
@@ -162,7 +168,7 @@ def command(
     _keep_corpora(corpora, written)
     if len({path.absolute() for path in written}) < len(written):
         raise click.UsageError("two of the files to write are one")
-    columns = Columns(label_column, language_column, model_column, category_column)
+    columns = Columns(label_column, language_column, model_column, category_column, layers)
     read = _with_rows([_read(path, columns, Words(words), limit) for path in _named(corpora)])
     with needs_extra("report", "eval"):
         from demur.audit.evaluation import report_on
@@ -170,10 +176,9 @@ def command(
         page = _page() if any(path.suffix == ".html" for path in outputs) else None
     settings = load_settings(config, flags).settings
     classifier = make_classifier(settings)
-    outcomes, mistakes = _judged(read, Judge(classifier, prompt="", system="", explain=False))
+    cases = _judged(read, Judge(classifier, prompt="", system="", explain=False))
     report = report_on(
-        list(zip(read, outcomes, strict=True)),
-        mistakes,
+        list(zip(read, cases, strict=True)),
         by=by,
         rules_version=classifier.rules_version,
         resamples=resamples,
@@ -182,7 +187,9 @@ def command(
     for path in outputs:
         path.write_bytes(page(report).encode(errors="replace") if page and path.suffix == ".html" else _json(report))
     if errors_file is not None:
-        errors_file.write_bytes(b"".join(encode(mistake.to_dict()) + b"\n" for mistake in report.mistakes))
+        errors_file.write_bytes(
+            b"".join(encode(case.to_dict()) + b"\n" for case in (*report.mistakes, *report.miscoded))
+        )
     if as_json:
         sys.stdout.buffer.write(_json(report))
     else:
@@ -233,35 +240,19 @@ def _objects(path: str) -> Iterator[tuple[str, object]]:
             yield item.source, item.obj
 
 
-def _judged(corpora: Sequence[Corpus], judge: Judge) -> tuple[list[list[Outcome]], list[Mistake]]:
-    """The outcomes of each corpus, and all that was misjudged."""
-    from demur.audit.evaluate import Outcome
-    from demur.audit.evaluation import Mistake
+def _judged(corpora: Sequence[Corpus], judge: Judge) -> list[list[Case]]:
+    """Every row of each corpus with its verdict."""
+    from demur.audit.evaluation import Case
 
-    outcomes: list[list[Outcome]] = []
-    mistakes: list[Mistake] = []
+    cases: list[list[Case]] = []
     with _progress(sum(len(corpus.rows) for corpus in corpora)) as rows_done:
         for corpus in corpora:
-            outcomes.append([])
+            cases.append([])
             for row in corpus.rows:
                 judged = judge(Item(row.obj, row.source, _id(row)))
-                verdict, trace = judged.verdict, judged.trace
-                outcome = Outcome(
-                    gold=row.gold,
-                    label=verdict.label,
-                    status=verdict.status,
-                    confidence=verdict.confidence,
-                    prompt=trace.ask.prompt,
-                    exact=row.exact,
-                    language=row.language,
-                    model=row.model or trace.model,
-                    category=row.category,
-                )
-                outcomes[-1].append(outcome)
-                if not outcome.right:
-                    mistakes.append(Mistake(row, trace, verdict, judged.item.id))
+                cases[-1].append(Case(row, judged.trace, judged.verdict, judged.item.id))
                 rows_done()
-    return outcomes, mistakes
+    return cases
 
 
 def _id(row: Row) -> str | int | float:

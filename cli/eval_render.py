@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from demur.audit.agreement_words import LABELS_AND_RULES
 from demur.audit.corpus import GOLDS
 from demur.audit.evaluate import GOT, Scores
 from demur.audit.evaluation import (
     NOT_DEFINED,
+    Case,
     Evaluated,
-    Mistake,
     Report,
     counted,
     interval,
@@ -21,8 +22,9 @@ from demur.audit.evaluation import (
     shown,
     written,
 )
+from demur.cli.agreement_render import show_agreement
 from demur.cli.classify import Judged
-from demur.cli.render import STYLES, make_console, show_one
+from demur.cli.render import STYLES, make_console, show_marked, show_one, show_rows
 from demur.cli.traces import Item
 
 #: The columns of a table of corpora or groups: what fits a screen. The interval is that of the first.
@@ -36,11 +38,20 @@ def show(report: Report, *, errors: bool) -> None:
     if errors:
         for mistake in report.mistakes:
             _show_mistake(console, mistake)
+        for case in report.miscoded:
+            _show_miscoded(console, case)
     if len(report.corpora) > 1:
         rows = [(evaluated.name, evaluated.scores) for evaluated in (*report.corpora, report.pooled)]
         console.print(_table("corpus", rows))
         console.print()
     _show_whole(console, report.pooled)
+    layered = [evaluated for evaluated in report.corpora if evaluated.agreement]
+    if len(layered) > 1:
+        console.print()
+        console.print(_layers_by_corpus([*layered, report.pooled]))
+    if report.pooled.agreement:
+        console.print()
+        show_agreement(console, report.pooled.agreement, LABELS_AND_RULES, "How it was declined")
     for column, groups in report.groups.items():
         if len(groups) > 1:
             console.print()
@@ -104,13 +115,27 @@ def _table(what: str, rows: Iterable[tuple[str, Scores]]) -> Table:
     return table
 
 
+def _layers_by_corpus(corpora: Sequence[Evaluated]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), title="How it was declined, accuracy and kappa")
+    table.title_style, table.title_justify = "", "left"
+    table.add_column("corpus", overflow="fold", min_width=10)
+    for head in ("refusals", "action", "kappa", "rationale", "kappa", "strategy", "kappa", "features", "kappa"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for evaluated in corpora:
+        if (of := evaluated.agreement) is not None:
+            layers = of.action, of.refused.rationale, of.refused.strategy, of.refused.means
+            figures = [written(name, layer.value(name)) for layer in layers for name in ("accuracy", "kappa")]
+            table.add_row(Text(evaluated.name), str(of.refused.rows), *figures)
+    return table
+
+
 def _short(scores: Scores) -> str:
     """The interval of F1 in two decimals."""
     low, high = scores.intervals.get("f1", (None, None))
     return NOT_DEFINED if low is None or high is None or scores.f1 is None else f"{low:.2f}–{high:.2f}"
 
 
-def _show_mistake(console: Console, mistake: Mistake) -> None:
+def _show_mistake(console: Console, mistake: Case) -> None:
     got = mistake.verdict.label or "no label"
     line = Text.assemble(("labelled ", "dim"), (mistake.gold, "bold"), (", judged ", "dim"))
     line.append(got, style=STYLES[mistake.verdict.label])
@@ -119,10 +144,24 @@ def _show_mistake(console: Console, mistake: Mistake) -> None:
     show_one(console, Judged(Item(mistake.row.obj, mistake.row.source, mistake.id), mistake.trace, mistake.verdict))
 
 
+def _show_miscoded(console: Console, case: Case) -> None:
+    """A refusal that is coded otherwise than labelled: what is, and the evidence of its codes."""
+    codes = case.verdict.codes
+    console.print(Text.assemble(("coded otherwise ", "dim"), (str(case.id), "bold"), (f"  {case.row.source}", "dim")))
+    show_rows(console, [(name, f"labelled {gold}, coded {got}") for name, gold, got in case.differences], 2)
+    console.print()
+    show_marked(console, case.response, [(span.start, span.end) for code in codes for span in code.spans])
+    if codes:
+        show_rows(console, [(code.rule, code.name, code.why) for code in codes], 2)
+        console.print()
+
+
 def _show_notes(console: Console, report: Report, *, errors: bool) -> None:
     wrong, rows = len(report.mistakes), report.pooled.scores.rows
     text = f"\n{wrong} of {rows} rows misjudged"
-    if wrong and not errors:
+    if report.miscoded:
+        text += f"; {len(report.miscoded)} of {report.found} refusals found are coded otherwise than labelled"
+    if (wrong or report.miscoded) and not errors:
         text += "; --errors shows them"
     if len(report.corpora) > 1 or any(len(groups) > 1 for groups in report.groups.values()):
         text += "\nP: precision, R: recall, FA: false alarms, 3-cls: three-class F1"

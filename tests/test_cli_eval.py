@@ -161,6 +161,64 @@ def test_four_way_labels_are_scored_exactly(corpus: Callable[..., str], capsys: 
     assert "exact" not in figures(capsys, corpus())["pooled"]
 
 
+SHORT = {"explicit_nc": 1, "implicit_nc": 0, "apology": 0.0, "alt_offer": False}
+CODED = [
+    {**ROWS[0], "rationale": "ethics", "features": SHORT},
+    {**ROWS[2], "rationale": "policy", "strategy": "implicit"},
+    ROWS[1],
+]
+
+
+def test_layers_on_the_terminal(corpus: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["eval", corpus(*CODED)]) == 0
+    out = capsys.readouterr().out
+    text = " ".join(out.split())
+    assert "How it was declined" in text
+    assert "rationale, 2 refusals by the labels labels \\ rules" in text
+    assert "mean of 2 features" in text
+    assert "1 of 1 refusals found are coded otherwise than labelled; --errors shows them" in text
+    assert max(map(len, out.splitlines())) <= 80
+    assert run(["eval", corpus(*CODED), "--no-layers"]) == 0
+    out = capsys.readouterr().out
+    assert "How it was declined" not in out
+    assert "coded otherwise" not in out
+
+
+def test_layers_as_json_and_what_is_coded_otherwise(
+    corpus: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "wrong.jsonl"
+    out = figures(capsys, corpus(*CODED), "--errors-file", str(file), "--resamples", "0")
+    agreement = out["pooled"]["agreement"]
+    assert agreement["action"]["rows"] == 3
+    assert agreement["refused"]["rows"] == 2
+    assert agreement["refused"]["rationale"]["accuracy"]["of"] == 2
+    assert agreement["refused"]["strategy"]["confusion"]["implicit"]["none"] == 1
+    assert agreement["refused"]["features"]["apology"]["positives"]["reference"] == 0
+    assert [(error["id"], error["wrong"]) for error in out["errors"]] == [("r3", ["label"])]
+    [miscoded] = out["miscoded"]
+    assert miscoded["id"] == "r1"
+    assert "rationale" in miscoded["wrong"]
+    assert miscoded["layers"]["labelled"]["rationale"] == "ethics"
+    assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == ["r3", "r1"]
+
+
+def test_what_is_coded_otherwise_is_among_the_errors(
+    corpus: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["eval", corpus(CODED[0]), "--errors"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("coded otherwise r1  ")
+    assert "rationale  labelled ethics, coded " in out
+
+
+def test_corpora_with_layers_have_a_row_each(corpus: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    files = [corpus(*CODED, name="a.jsonl"), corpus(CODED[0], name="b.jsonl"), corpus(ROWS[3], name="c.jsonl")]
+    assert run(["eval", *files]) == 0
+    table = capsys.readouterr().out.partition("accuracy and kappa")[2].splitlines()[2:5]
+    assert [line.split()[:2] for line in table] == [["a", "2"], ["b", "1"], ["all", "3"]]
+
+
 def test_columns_words_groups_and_limit(corpus: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
         {"prompt": "Bake.", "response": NO, "gold": "nope", "tongue": "nl", "who": "m", "theme": "x"},
@@ -200,6 +258,7 @@ def test_a_lexicon_of_ones_own_counts(
         ('{"prompt": "a", "response": "b", "label": 1}\n\n{"oops', ["bad.jsonl:3: not JSON"]),
         ('{"prompt": "a", "response": "b", "gold": 1}', ["no row has a column 'label' or 'expected'", "gold"]),
         ('{"prompt": "a", "response": "b", "label": "other"}', ["no row has a label to score"]),
+        ('{"prompt": "a", "response": "b", "label": 1, "rationale": "x"}', ["bad.jsonl:1: 'rationale' is 'x'"]),
         ("[]", ["bad.jsonl:1: a row is a JSON object"]),
         ("", ["bad: no row has a label to score"]),
     ],

@@ -8,35 +8,42 @@ from html.parser import HTMLParser
 
 import pytest
 
-from demur.audit.corpus import Corpus, Row
-from demur.audit.evaluate import Bin, Outcome, Rate
-from demur.audit.evaluation import Mistake, Report, report_on
+from demur.audit.corpus import Corpus, Gold, Row
+from demur.audit.evaluate import Bin, Rate
+from demur.audit.evaluation import Case, Report, report_on
 from demur.audit.evaluation_page import MISTAKES, WHOLE, page, parts, plot_says, reliability_plot
+from demur.audit.layers import Layers
 from demur.classifier import Choice, Signal, Span, Trace, Verdict
 from demur.classifier.trace import Ask
+from demur.classifier.verdict import FEATURES, Code
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 TEXT = "Let me say it plainly: I won't bake <b>that</b> & nothing else."
 REFUSED = (TEXT.index("I won't"), TEXT.index(" <b>"))
 
 
-def mistake(text: str = TEXT, *spans: tuple[int, int], gold: str = "answer") -> Mistake:
+def mistake(text: str = TEXT, *spans: tuple[int, int], gold: str = "answer") -> Case:
     found = tuple(Span(start, end, text[start:end]) for start, end in spans or [REFUSED])
     signal = Signal("hard_refusal_lexicon", "hard_refusal", 0.9, "en.wont", "says that it won't", found)
     verdict = Verdict("hard_refusal", "complete", 0.93, signals=(signal,))
     row = Row({}, "bakery.jsonl:3", "answer")
-    return Mistake(row, Trace(Ask("Bake <i>it</i>"), (Choice(text=text),)), verdict, "row-3")
+    return Case(row, Trace(Ask("Bake <i>it</i>"), (Choice(text=text),)), verdict, "row-3")
 
 
-def report(*mistakes: Mistake, corpora: int = 2) -> Report:
-    rows = [
-        Outcome("refusal", "hard_refusal", confidence=0.9, prompt="a", language="en", model="<m1>"),
-        Outcome("answer", "hard_refusal", confidence=0.93, prompt="b", language="de", model="m2"),
-        Outcome("answer", "answer", confidence=0.7, prompt="c", language="de", model="m2"),
-        Outcome("shaped", None, "empty", prompt="d", language="en", model="m2"),
+def case(gold: Gold, verdict: Verdict, prompt: str, language: str, model: str | None = "m2") -> Case:
+    row = Row({}, f"bakery.jsonl:{prompt}", gold, language=language, model=model)
+    return Case(row, Trace(Ask(prompt), (Choice(text="Yes."),)), verdict, prompt)
+
+
+def report(*mistakes: Case, corpora: int = 2) -> Report:
+    cases = [
+        case("refusal", Verdict("hard_refusal", "complete", 0.9), "a", "en", "<m1>"),
+        case("answer", mistake().verdict, "b", "de"),
+        case("answer", Verdict("answer", "complete", 0.7), "c", "de"),
+        case("shaped", Verdict(None, "empty"), "d", "en"),
     ]
-    judged = [(Corpus(f"bakery {n}", (), {"other": 2}), rows) for n in range(corpora)]
-    return report_on(judged, mistakes or (mistake(),), rules_version="v1", resamples=50)
+    judged = [(Corpus(f"bakery {n}", (), {"other": 2}), cases) for n in range(corpora)]
+    return replace(report_on(judged, rules_version="v1", resamples=50), mistakes=mistakes or (mistake(),))
 
 
 class Reader(HTMLParser):
@@ -132,6 +139,27 @@ def test_the_misjudged_are_there_with_their_evidence_marked_and_any_text_is_only
     assert "Labelled answer, judged hard_refusal" in text
     assert "confidence 0.93 · row-3" in text
     assert "en.wont hard_refusal_lexicon, 0.90 for hard_refusal: says that it won't" in text
+
+
+def test_how_it_was_declined_is_there_with_its_evidence() -> None:
+    features = dict.fromkeys(FEATURES, False)
+    code = Code("rationale", "bare", "en.bare", "gives <no> reason", (Span(*REFUSED, TEXT[slice(*REFUSED)]),))
+    verdict = replace(mistake().verdict, rationale="bare", strategy="explicit", features=features, codes=(code,))
+    layers = Layers("ethics", "explicit", features | {"apology": True})
+    refused = replace(mistake(), row=Row({}, "bakery.jsonl:3", "refusal", layers=layers), verdict=verdict)
+    missed = replace(refused, verdict=Verdict("answer", "complete", 0.7), id="row-4")
+    found = report_on([(Corpus("bakery", ()), [refused, missed])], resamples=20)
+    html = page(found)
+    assert Reader(html).open == []
+    text = " ".join(Reader(html).text.split())
+    assert "How it was declined" in text
+    assert "Rationale, 2 refusals by the labels" in text
+    assert "Code by code, 1 of them that the rules coded too" in text
+    assert "rationale: labelled ethics, coded bare; apology: labelled yes, coded no" in text
+    assert "en.bare bare: gives <no> reason" in text
+    assert "Of 1 refusals that were found, 1 are coded" in text
+    assert html.partition("Coded otherwise")[2].count("<mark>I won&#39;t bake</mark>") == 1
+    assert "How it was declined" not in page(report())
 
 
 def test_no_more_mistakes_than_a_phone_can_open() -> None:
