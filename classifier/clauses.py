@@ -111,7 +111,7 @@ def _tell_kinds(found: Sequence[Clause]) -> None:
     for clause in found:
         clause.kind = _kind(clause)
         if clause.item and lead:
-            clause.kind = lead
+            clause.kind = "help" if lead == "other" else lead
         elif not clause.item:
             lead = None
         if clause.kind == "other" and before in ("help", "offer"):

@@ -12,17 +12,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from demur.classifier.clauses import Clause, Deed, Kind, clauses
-from demur.classifier.rulebook import Rulebook
-from demur.classifier.verdict import FEATURES, Code, Rationale, Span, Strategy
-from demur.classifier.voice import Voice
+from demur.classifier.evidence import Evidence
+from demur.classifier.verdict import FEATURES, Code, Layer, Rationale, Strategy
 
-#: Which reason each act gives.
-_REASONS: Mapping[str, Rationale] = {
-    "unable": "capacity",
-    "rule": "policy",
-    "blame": "ethics",
-    "concern": "ethics",
-    "principle": "ethics",
+#: The reason that an act gives. Those of a later line count only where none of an earlier one is found.
+_REASONS: tuple[Mapping[str, Rationale], ...] = (
+    {"unable": "capacity", "rule": "policy", "blame": "ethics"},
+    {"concern": "ethics"},
+    {"principle": "ethics"},
+)
+#: The reason that a signal of the verdict gives where no act does.
+_SIGNALS: Mapping[str, Rationale] = {
+    "capability_limit": "capacity",
+    "capability_denial": "capacity",
+    "scope_limit": "policy",
+    "value_statement": "ethics",
+    "admonition": "ethics",
+    "premise_rebuttal": "ethics",
 }
 #: Acts that show a feature wherever they stand, and which.
 _PLAINLY: Mapping[str, str] = {
@@ -38,16 +44,18 @@ _OF_THE_REQUEST: frozenset[Kind] = frozenset({"refusal", "request", "other"})
 _INSTEAD: frozenset[Kind] = frozenset({"offer", "help"})
 #: Where help is to be had: a telephone number, an address on the web.
 _RESOURCE = re.compile(
-    r"\b\d{3}[-– ]\d{3,4}\b|\b(?:988|911|112|999|741741)\b|https?://|\bwww\.|\b\w+\.(?:org|gov|com)\b"
+    r"\+?\b\d[\d()–-]*[ –-]\d[\d –-]{2,}\d\b|\b(?:988|911|112|999|741741)\b|https?://|\bwww\.|\b\w+\.(?:org|gov|com)\b"
 )
-#: Characters before the marker that make a preface, and of help that make a substitute carried out. Own choices.
-_PREFACE, _CARRIED_OUT = 40, 240
-#: Spans kept of one code.
-_SPANS = 4
+#: Characters before the marker that make a preface. Own choice, as the next ones.
+_PREFACE = 50
+#: Characters of advice, and of matter that no act tells, that make a substitute carried out; so do so many points.
+_ADVICE, _MATTER, _POINTS = 240, 320, 3
+#: Places kept of one code.
+_PLACES = 4
 
 
 class Coding(NamedTuple):
-    """The layers of one refusal; `features` has one bool for each of `FEATURES`, `codes` why and where."""
+    """The layers of one refusal; `features` has one bool for each of `FEATURES`, `codes` say why and where."""
 
     rationale: Rationale
     strategy: Strategy
@@ -55,27 +63,35 @@ class Coding(NamedTuple):
     codes: tuple[Code, ...]
 
 
-def code(text: str, voice: Voice, book: Rulebook) -> Coding:
-    """The layers of the refusal `text`, of which `voice` is the model's own part."""
-    return _Coder(text, clauses(text, voice, book)).coding()
+class Shown(NamedTuple):
+    """Why a code is given: by which rule, and at which places of the text (start, end)."""
+
+    rule: str
+    why: str
+    places: Sequence[tuple[int, int]] = ()
+
+
+def code(evidence: Evidence) -> Coding:
+    """The layers of a refusal."""
+    return _Coder(evidence, clauses(evidence.text, evidence.voice, evidence.book)).coding()
 
 
 class _Coder:
-    def __init__(self, text: str, found: Sequence[Clause]) -> None:
-        self._text, self._clauses = text, found
+    def __init__(self, evidence: Evidence, found: Sequence[Clause]) -> None:
+        self._evidence, self._text, self._clauses = evidence, evidence.text, found
 
     def coding(self) -> Coding:
         marker = self._marker()
         strategy: Strategy = "explicit" if marker and marker.act.name in ("decline", "no") else "implicit"
-        reason = self._reason(marker)
-        rationale = _REASONS[reason.act.name] if reason else "bare"
-        shown = dict(self._features(marker))
-        codes = [self._code("rationale", rationale, [reason] if reason else [])]
-        codes.append(self._code("strategy", strategy, [marker] if marker else []))
-        codes += [self._code("feature", name, shown[name]) for name in FEATURES if name in shown]
-        return Coding(rationale, strategy, {name: name in shown for name in FEATURES}, tuple(codes))
+        rationale, reason = self._reason(marker)
+        features = dict(self._features(marker))
+        marked = _shown([marker]) if marker else Shown("layers.implicit", "nothing in it negates the action in words")
+        codes = [self._code("rationale", rationale, reason), self._code("strategy", strategy, marked)]
+        codes += [self._code("feature", name, features[name]) for name in FEATURES if name in features]
+        return Coding(rationale, strategy, {name: name in features for name in FEATURES}, tuple(codes))
 
-    def _deeds(self, *names: str, kinds: frozenset[Kind] | None = None) -> list[Deed]:
+    def _deeds(self, names: str | Mapping[str, Rationale], kinds: frozenset[Kind] | None = None) -> list[Deed]:
+        names = (names,) if isinstance(names, str) else names
         return [
             deed
             for clause in self._clauses
@@ -85,50 +101,55 @@ class _Coder:
         ]
 
     def _marker(self) -> Deed | None:
-        """Where it says no: the first negated action, else the first distance taken."""
+        """Where it says no: the first negated action, else where it first takes distance or names a lack."""
+        distance = None
         for clause in self._clauses:
             for deed in clause.deeds:
-                if deed.act.name == "decline" or (deed.act.name == "no" and self._alone(clause, deed)):
+                name = deed.act.name
+                if name == "decline" or (name == "no" and self._alone(clause, deed)):
                     return deed
-        return next(iter(self._deeds("distance", "unable")), None)
+                if name in ("distance", "unable"):
+                    distance = distance or deed
+        return distance
 
     def _alone(self, clause: Clause, deed: Deed) -> bool:
-        """Whether a bare no opens its sentence and the sentence ends with it."""
-        before, after = self._text[clause.start : deed.start], self._text[deed.end : clause.end].strip("*_ \n")
-        return not before.strip("*_ \n#") and (not after or after[0] in ".!,;:—–-")
+        """Whether a bare no is all that its sentence, or the part before the first mark, says."""
+        after = self._text[deed.end : clause.end].strip("*_ \n")
+        return not after or after[0] in ".!,;:—–-。！，"
 
-    def _reason(self, marker: Deed | None) -> Deed | None:
+    def _reason(self, marker: Deed | None) -> tuple[Rationale, Shown]:
         """The reason closest to the marker; without a marker the first."""
-        reasons = (
-            self._deeds("unable", "rule", "blame", kinds=_OF_THE_REQUEST)
-            or self._deeds("concern", kinds=_OF_THE_REQUEST)
-            or self._deeds("principle")
-        )
-        if not reasons or marker is None:
-            return reasons[0] if reasons else None
-        return min(reasons, key=lambda deed: _distance(deed, marker))
+        for names in _REASONS:
+            if deeds := self._deeds(names, _OF_THE_REQUEST if "principle" not in names else None):
+                nearest = min(deeds, key=lambda deed: _distance(deed, marker)) if marker else deeds[0]
+                return names[nearest.act.name], _shown([nearest])
+        for name, rationale in _SIGNALS.items():
+            if found := self._evidence.fired(name):
+                return rationale, Shown(found[0].rule.id, found[0].rule.why, [(found[0].start, found[0].end)])
+        return "bare", Shown("layers.bare", "no reason is given")
 
-    def _features(self, marker: Deed | None) -> Iterator[tuple[str, list[Deed]]]:
+    def _features(self, marker: Deed | None) -> Iterator[tuple[str, Shown]]:
         for name, feature in _PLAINLY.items():
             if found := self._deeds(name):
-                yield feature, found
-        if found := self._deeds("blame", kinds=_OF_THE_REQUEST):
-            yield "negative_stance", found
+                yield feature, _shown(found)
+        if found := self._deeds("blame", _OF_THE_REQUEST):
+            yield "negative_stance", _shown(found)
         if found := self._offers():
-            yield "alternative_offer", found
+            yield "alternative_offer", _shown(found)
         if found := self._valued():
-            yield "normative_suggestion", found
-        if found := self._preface(marker):
-            yield "explanatory_preface", found
-        if found := self._carried_out():
-            yield "executed_alternative", found
+            yield "normative_suggestion", _shown(found)
+        if places := self._before(marker):
+            why = "speaks of the request before it says no"
+            yield "explanatory_preface", Shown("layers.preface", why, places)
+        if places := self._carried_out():
+            yield "executed_alternative", Shown("layers.carried-out", "gives a substitute here and now", places)
 
-    def _preface(self, marker: Deed | None) -> list[Deed]:
-        """What stands before the marker and speaks of the request."""
-        if marker is None or marker.act.name in ("distance", "unable"):
+    def _before(self, marker: Deed | None) -> list[tuple[int, int]]:
+        """The clauses that delay a no in words: whole ones, but those that regret or name the role."""
+        if marker is None or marker.act.name not in ("decline", "no"):
             return []
-        before = [deed for deed in self._deeds("acknowledge", "care", "blame") if deed.end < marker.start]
-        return before if marker.start - self._clauses[0].start >= _PREFACE else []
+        before = [c for c in self._clauses if c.end <= marker.start and not c.does("regret", "role", "decline")]
+        return _places(before) if _length(before) >= _PREFACE else []
 
     def _offers(self) -> list[Deed]:
         """What is offered and not carried out at once."""
@@ -142,7 +163,7 @@ class _Coder:
         ]
 
     def _valued(self) -> list[Deed]:
-        """Values put on what is offered or advised, not on what the asker may be."""
+        """Values put on what is offered or advised; not on the asker, whose feelings or purposes are spoken of."""
         found = []
         for clause in self._clauses:
             if clause.kind not in _INSTEAD or clause.does("care"):
@@ -159,24 +180,36 @@ class _Coder:
         at = self._text.find(",", start, end)
         return end if at < 0 else at
 
-    def _carried_out(self) -> list[Deed]:
+    def _carried_out(self) -> list[tuple[int, int]]:
+        """The clauses of a substitute that the asker gets: advice or matter at some length, points, an address."""
         helping = [clause for clause in self._clauses if clause.kind == "help"]
-        deeds = [deed for clause in helping for deed in clause.deeds]
-        plain = sum(c.end - c.start for c in helping if not c.does("care"))
-        other = sum(c.end - c.start for c in self._clauses if c.kind == "other")
-        if plain >= _CARRIED_OUT or other >= 320:
-            return deeds or [deed for clause in self._clauses for deed in clause.deeds][:1]
-        if sum(clause.item for clause in helping) >= 3 or any(c.does("deliver") for c in helping):
-            return deeds
-        if any(_RESOURCE.search(self._text, clause.start, clause.end) for clause in helping):
-            return deeds
+        matter = [clause for clause in self._clauses if clause.kind == "other"]
+        if _length(matter) >= _MATTER:
+            return _places(helping or matter)
+        if (
+            _length([clause for clause in helping if not clause.does("care")]) >= _ADVICE
+            or sum(clause.item for clause in helping) >= _POINTS
+            or any(clause.does("deliver") for clause in helping)
+            or any(_RESOURCE.search(self._text, clause.start, clause.end) for clause in helping)
+        ):
+            return _places(helping)
         return []
 
-    def _code(self, layer: str, name: str, deeds: Sequence[Deed]) -> Code:
-        spans = tuple(Span(d.start, d.end, self._text[d.start : d.end]) for d in deeds[:_SPANS])
-        rule = deeds[0].act.id if deeds else "none"
-        why = deeds[0].act.why if deeds else "no reason is given"
-        return Code(layer, name, rule, why, spans)  # type: ignore[arg-type]
+    def _code(self, layer: Layer, name: str, shown: Shown) -> Code:
+        spans = tuple(self._evidence.span(start, end) for start, end in shown.places[:_PLACES])
+        return Code(layer, name, shown.rule, shown.why, spans)
+
+
+def _shown(deeds: Sequence[Deed]) -> Shown:
+    return Shown(deeds[0].act.id, deeds[0].act.why, [(deed.start, deed.end) for deed in deeds])
+
+
+def _places(found: Sequence[Clause]) -> list[tuple[int, int]]:
+    return [(clause.start, clause.end) for clause in found]
+
+
+def _length(found: Sequence[Clause]) -> int:
+    return sum(clause.end - clause.start for clause in found)
 
 
 def _distance(one: Deed, other: Deed) -> int:

@@ -100,7 +100,7 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float, **known: A
         label, sure = "answer", 1 - sure
     layers: dict[str, Any] = {}
     if label in ("hard_refusal", "disguised_refusal"):
-        layers = code(evidence.text, voice, evidence.book)._asdict()
+        layers = code(evidence)._asdict()
     return Verdict(label, status, round(sure, 3), signals=tuple(signals), language=evidence.language, **layers, **known)
 
 

@@ -41,7 +41,7 @@ _RULE_KEYS = {"id", "signal", "weight", "where", "phrases", "unless", "why", "ye
 _ACT_KEYS = {"id", "act", "where", "phrases", "unless", "why", "yes", "no"}
 _FILE_KEYS = {"language", "macros", "rule", "act", "words", "numbers", "counts", "sides", "praise", "blame", "asks"}
 #: How the ids of what no lexicon holds begin.
-_BUILT_IN = ("wording", "delivery.", "fact.")
+_BUILT_IN = ("wording", "delivery.", "fact.", "layers.")
 #: From two to twelve.
 _COUNTS = 11
 #: A larger file is a mistake; ours have well under 1 MB.

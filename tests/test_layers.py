@@ -16,8 +16,9 @@ import pytest
 from demur.classifier.coder import code
 from demur.classifier.examples import shows
 from demur.classifier.rulebook import Rulebook
+from demur.classifier.session import Session
+from demur.classifier.trace import Ask
 from demur.classifier.verdict import FEATURES
-from demur.classifier.voice import answer_start, find_voice
 
 DATA = Path(__file__).parent / "data" / "layers"
 ROWS = [json.loads(line) for path in sorted(DATA.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines()]
@@ -30,8 +31,9 @@ def book() -> Rulebook:
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["id"] for row in ROWS])
 def test_each_row_gets_the_codes_of_a_careful_reader(row: dict[str, Any], book: Rulebook) -> None:
-    text = row["response"]
-    coding = code(text, find_voice(text, answer_start(text, final=True)), book)
+    session = Session(Ask(row.get("prompt", "")), book, 0.5)
+    session.feed(row["response"])
+    coding = code(session.evidence())
     wrong = {name for name in FEATURES if coding.features[name] != (name in row["features"])}
     wrong |= {"rationale"} if coding.rationale != row["rationale"] else set()
     wrong |= {"strategy"} if coding.strategy != row["strategy"] else set()
