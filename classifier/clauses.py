@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Literal
 
 from demur.classifier.acts import Act
@@ -19,6 +20,7 @@ from demur.classifier.voice import Voice, sentences
 #: What a clause is about: the refusal itself; the request and its effects; help that is offered; what the asker may do
 #: or gets instead; nothing that its words tell.
 Kind = Literal["refusal", "request", "offer", "help", "other"]
+_INSTEAD: frozenset[Kind] = frozenset({"offer", "help"})
 
 #: Characters of the model's text that are coded, from its beginning: a refusal says how it refuses early. Own choice.
 READ = 6000
@@ -37,7 +39,8 @@ class Deed:
 
 @dataclass(slots=True)
 class Clause:
-    """The clause at `start` to `end` of the original text. `item`: it stands in a list; `lead`: it introduces one."""
+    """The clause at `start` to `end` of the original text. `item`: it stands in a list; `lead`: it introduces one;
+    `goes_on`: its kind is that of the clause before."""
 
     start: int
     end: int
@@ -45,6 +48,7 @@ class Clause:
     kind: Kind = "other"
     item: bool = False
     lead: bool = False
+    goes_on: bool = False
 
     def does(self, *names: str) -> bool:
         return any(deed.act.name in names for deed in self.deeds)
@@ -108,17 +112,23 @@ def _tell_kinds(found: Sequence[Clause]) -> None:
     """Each by its acts, else by what it continues: a list its lead, a sentence of help the one before."""
     lead: Kind | None = None
     before: Kind = "other"
-    for clause in found:
+    for at, clause in enumerate(found):
         clause.kind = _kind(clause)
         if clause.item and lead:
-            clause.kind = "help" if lead == "other" else lead
+            clause.kind = lead
         elif not clause.item:
             lead = None
-        if clause.kind == "other" and before in ("help", "offer"):
-            clause.kind = "help"
+        if clause.kind == "other" and before in _INSTEAD:
+            clause.kind, clause.goes_on = before if clause.lead else "help", True
         if clause.lead:
-            lead = clause.kind
+            lead = _of_list(found[at + 1 :]) if clause.kind == "other" else clause.kind
         before = clause.kind
+
+
+def _of_list(following: Sequence[Clause]) -> Kind:
+    """What a list is about whose lead does not tell: the request, if a point of it does."""
+    points = takewhile(lambda clause: clause.item, following)
+    return "request" if any(_kind(point) == "request" for point in points) else "help"
 
 
 def _kind(clause: Clause) -> Kind:
@@ -129,7 +139,7 @@ def _kind(clause: Clause) -> Kind:
     if clause.does("offer"):
         return "offer"
     if clause.does("suggest", "deliver"):
-        return "request" if clause.does("blame") and not clause.does("praise", "care", "deliver") else "help"
+        return "request" if clause.does("blame") and not clause.does("praise", "care") else "help"
     if clause.does("distance"):
         return "refusal"
     if clause.does("blame", "concern", "rule", "unable"):

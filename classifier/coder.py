@@ -49,7 +49,7 @@ _RESOURCE = re.compile(
 #: Characters before the marker that make a preface. Own choice, as the next ones.
 _PREFACE = 50
 #: Characters of advice, and of matter that no act tells, that make a substitute carried out; so do so many points.
-_ADVICE, _MATTER, _POINTS = 240, 320, 3
+_ADVICE, _MATTER, _POINTS = 300, 320, 3
 #: Places kept of one code.
 _PLACES = 4
 
@@ -124,8 +124,9 @@ class _Coder:
                 nearest = min(deeds, key=lambda deed: _distance(deed, marker)) if marker else deeds[0]
                 return names[nearest.act.name], _shown([nearest])
         for name, rationale in _SIGNALS.items():
-            if found := self._evidence.fired(name):
-                return rationale, Shown(found[0].rule.id, found[0].rule.why, [(found[0].start, found[0].end)])
+            for finding in self._evidence.fired(name):
+                if marker is None or finding.end <= marker.start or finding.start >= marker.end:
+                    return rationale, Shown(finding.rule.id, finding.rule.why, [(finding.start, finding.end)])
         return "bare", Shown("layers.bare", "no reason is given")
 
     def _features(self, marker: Deed | None) -> Iterator[tuple[str, Shown]]:
@@ -148,7 +149,14 @@ class _Coder:
         """The clauses that delay a no in words: whole ones, but those that regret or name the role."""
         if marker is None or marker.act.name not in ("decline", "no"):
             return []
-        before = [c for c in self._clauses if c.end <= marker.start and not c.does("regret", "role", "decline")]
+        before = [
+            clause
+            for clause in self._clauses
+            if clause.end <= marker.start
+            and clause.kind != "offer"
+            and not clause.does("regret", "role")
+            and not self._text[clause.start : clause.end].lstrip().startswith("#")
+        ]
         return _places(before) if _length(before) >= _PREFACE else []
 
     def _offers(self) -> list[Deed]:
@@ -166,7 +174,7 @@ class _Coder:
         """Values put on what is offered or advised; not on the asker, whose feelings or purposes are spoken of."""
         found = []
         for clause in self._clauses:
-            if clause.kind not in _INSTEAD or clause.does("care"):
+            if clause.kind not in _INSTEAD or clause.goes_on or clause.does("care"):
                 continue
             supposed = [(d.start, self._comma(d.start, clause.end)) for d in clause.deeds if d.act.name == "condition"]
             found += [
