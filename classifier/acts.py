@@ -27,6 +27,7 @@ ACTS: Mapping[str, str] = {
     "role": "invokes being an AI, its role, purpose or rules",
     "principle": "states a moral norm that would stand without this request",
     "turn": "turns to something else: what follows is a clause of its own",
+    "instead": "puts something in the place of the request, likewise",
     "condition": "supposes something of the asker, up to the next comma",
     "offer": "offers another topic, channel or help, not carried out yet",
     "suggest": "steers the asker's next steps",

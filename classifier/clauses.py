@@ -17,9 +17,9 @@ from demur.classifier.fold import OffsetMap
 from demur.classifier.rulebook import Rulebook
 from demur.classifier.voice import Voice, sentences
 
-#: What a clause is about: the refusal itself; the request and its effects; help that is offered; what the asker may do
-#: or gets instead; nothing that its words tell.
-Kind = Literal["refusal", "request", "offer", "help", "other"]
+#: What a clause is about: the refusal itself; the request and its effects; a moral norm; help that is offered; what the
+#: asker may do, or gets instead; nothing that its words tell.
+Kind = Literal["refusal", "request", "norm", "offer", "help", "other"]
 _INSTEAD: frozenset[Kind] = frozenset({"offer", "help"})
 
 #: Characters of the model's text that are coded, from its beginning: a refusal says how it refuses early. Own choice.
@@ -102,7 +102,7 @@ def _split(text: str, start: int, end: int, deeds: Sequence[Deed]) -> Iterator[C
     """A sentence, or what stands in it before and after a turn."""
     item = text[start:end].lstrip().startswith(_ITEM)
     lead = text[start:end].rstrip(" \n*_").endswith((":", "："))
-    turns = [deed.start for deed in deeds if deed.act.name == "turn" and deed.start > start]
+    turns = [deed.start for deed in deeds if deed.act.name in ("turn", "instead") and deed.start > start]
     for since, until in zip([start, *turns], [*turns, end], strict=True):
         own = [deed for deed in deeds if since <= deed.start < until]
         yield Clause(since, until, own, item=item, lead=lead and until == end)
@@ -121,12 +121,13 @@ def _tell_kinds(found: Sequence[Clause]) -> None:
         if clause.kind == "other" and before in _INSTEAD:
             clause.kind, clause.goes_on = before if clause.lead else "help", True
         if clause.lead:
-            lead = _of_list(found[at + 1 :]) if clause.kind == "other" else clause.kind
+            supposed: Kind = "offer" if clause.does("condition") else _of_list(found[at + 1 :])
+            lead = supposed if clause.kind == "other" or clause.goes_on else clause.kind
         before = clause.kind
 
 
 def _of_list(following: Sequence[Clause]) -> Kind:
-    """What a list is about whose lead does not tell: the request, if a point of it does."""
+    """What a list is about whose lead does not tell: the request, if one of its points is."""
     points = takewhile(lambda clause: clause.item, following)
     return "request" if any(_kind(point) == "request" for point in points) else "help"
 
@@ -144,4 +145,6 @@ def _kind(clause: Clause) -> Kind:
         return "refusal"
     if clause.does("blame", "concern", "rule", "unable"):
         return "request"
+    if clause.does("principle"):
+        return "norm"
     return "help" if clause.does("care") else "other"

@@ -40,7 +40,7 @@ _PLAINLY: Mapping[str, str] = {
     "role": "role_based",
 }
 #: Kinds of clauses about the request, and about what is put in its place.
-_OF_THE_REQUEST: frozenset[Kind] = frozenset({"refusal", "request", "other"})
+_OF_THE_REQUEST: frozenset[Kind] = frozenset({"refusal", "request", "norm", "other"})
 _INSTEAD: frozenset[Kind] = frozenset({"offer", "help"})
 #: Where help is to be had: a telephone number, an address on the web.
 _RESOURCE = re.compile(
@@ -177,10 +177,11 @@ class _Coder:
             if clause.kind not in _INSTEAD or clause.goes_on or clause.does("care"):
                 continue
             supposed = [(d.start, self._comma(d.start, clause.end)) for d in clause.deeds if d.act.name == "condition"]
+            names = ("praise", "instead") if clause.does("suggest") else ("praise",)
             found += [
                 deed
                 for deed in clause.deeds
-                if deed.act.name == "praise" and not any(a <= deed.start < b for a, b in supposed)
+                if deed.act.name in names and not any(a <= deed.start < b for a, b in supposed)
             ]
         return found
 
