@@ -27,7 +27,7 @@ class Difference:
     def to_dict(self) -> dict[str, Any]:
         sides = {"high": self.high, "low": self.low}
         return {"rate": self.rate} | {
-            side: {"value": group.value, **group.profile.rates()[self.rate].to_dict()} for side, group in sides.items()
+            side: {"group": group.value} | group.profile.rates()[self.rate].to_dict() for side, group in sides.items()
         }
 
 

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from verdict_records import ANSWER, BLOCKED, EMPTY, NOT_CODED, counted, refused
+
+from demur.audit.facework import Facework
+from demur.audit.facework_files import interval, share, to_csv, to_dict, to_markdown
+from demur.audit.proportion import Proportion
+
+EVIL = "=1+1|<b>*x*\x1b[2J"
+
+
+@pytest.fixture
+def report() -> Facework:
+    known = [record | {"model": "m-日本", "language": "en"} for record in [refused("apology")] * 30 + [ANSWER] * 10]
+    return counted(*known, {**EMPTY, "model": EVIL}, {**BLOCKED, "model": EVIL}, NOT_CODED, by=("model", "language"))
+
+
+def rows(report: Facework) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(to_csv(report))))
+
+
+def test_json_holds_every_figure_and_the_words(report: Facework) -> None:
+    out = json.loads(json.dumps(to_dict(report)))
+    assert out["schema_version"] == 1
+    assert out["interval"] == {"level": 0.95, "method": "Wilson score"}
+    assert (out["records"], out["whole"]["responses"], out["whole"]["blocked"]) == (43, 43, 1)
+    assert out["whole"]["rates"]["refusal"] == Proportion(32, 42).to_dict()
+    assert out["whole"]["reading"].startswith("Of 42 judged responses 76 % are refusals.")
+    assert [group["value"] for group in out["by"]["model"]] == ["m-日本", EVIL, None]
+    assert [group["name"] for group in out["by"]["language"]] == ["en", "(not told)"]
+    assert out["by"]["language"][0]["rates"]["feature"]["apology"]["hits"] == 30
+    assert out["differences"] == {"model": [], "language": []}
+
+
+def test_csv_says_what_json_says(report: Facework) -> None:
+    table = {(row["by"], row["value"], row["figure"]): row for row in rows(report)}
+    assert len(table) == len(rows(report))
+    for name in ("responses", "judged", "coded", "not_coded", "answers"):
+        assert int(table["all", "", name]["hits"]) == getattr(report.whole, name)
+    assert table["all", "", "unjudged.empty"]["hits"] == "1"
+    for name, rate in report.groups["model"][0].profile.rates().items():
+        row = table["model", "m-日本", name]
+        low, high = rate.interval() or (0, 0)
+        assert (int(row["hits"]), int(row["of"])) == (rate.hits, rate.of)
+        assert [float(row[key]) for key in ("rate", "low", "high")] == pytest.approx([rate.value, low, high], abs=1e-6)
+
+
+def test_csv_leaves_a_rate_of_none_empty(report: Facework) -> None:
+    (row,) = [row for row in rows(report) if row["value"] == "(not told)" and row["figure"] == "feature.apology"][:1]
+    assert (row["of"], row["rate"], row["low"], row["high"]) == ("0", "", "", "")
+
+
+def test_no_cell_of_csv_begins_a_formula(report: Facework) -> None:
+    assert f"'{EVIL}" in {row["value"] for row in rows(report)}
+    assert not [cell for row in rows(report) for cell in row.values() if cell.startswith(("=", "+", "-", "@"))]
+
+
+def test_markdown_has_words_and_whole_tables(report: Facework) -> None:
+    text = to_markdown(report)
+    assert "## By model" in text
+    assert "* m-日本: Of 40 judged responses 75 % are refusals." in text
+    assert "\x1b" not in text
+    assert "<b>" not in text.replace("\\<", "")
+    tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
+    assert len(tables) == 3
+    for table in tables:
+        assert len({line.replace("\\|", "").count("|") for line in table}) == 1
+
+
+@pytest.mark.parametrize(
+    ("hits", "of", "cell", "bounds"),
+    [
+        (0, 0, "–", "–"),
+        (3, 7, "3/7", "–"),
+        (10, 20, "50 %", "29.9–70.1 %"),
+        (0, 20, "0 %", "0.0–16.1 %"),
+        (1, 1000, "<1 %", "0.0–0.6 %"),
+        (999, 1000, ">99 %", "99.4–100.0 %"),
+    ],
+)
+def test_cells(hits: int, of: int, cell: str, bounds: str) -> None:
+    assert (share(Proportion(hits, of)), interval(Proportion(hits, of))) == (cell, bounds)
