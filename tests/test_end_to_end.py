@@ -106,6 +106,8 @@ async def call_json(client: openai.AsyncOpenAI, lookup: httpx.AsyncClient, row: 
     assert headers["x-refusal-status"] == expected["status"]
     assert headers.get("x-refusal-action") == expected["action"]
     assert headers.get("x-refusal-rationale") == expected["rationale"]
+    assert headers.get("x-refusal-strategy") == expected["strategy"]
+    assert headers.get("x-refusal-features", "") == ",".join(present(expected) or ())
     assert headers.get("x-refusal-signals", "") == ",".join(signal_names(expected))
     if expected["confidence"] is not None:
         assert float(headers["x-refusal-score"]) == float(f"{expected['confidence']:.3g}")
@@ -124,8 +126,10 @@ async def call_stream(client: openai.AsyncOpenAI, lookup: httpx.AsyncClient, row
             key = (chunk.model_extra or {}).get("refusal_verdict", key)
     assert text == row["response"]
     assert key is not None, row["id"]
+    how = {"strategy": expected["strategy"], "features": present(expected)}
     assert key == {
         **{name: expected[name] for name in ("label", "confidence", "status", "action", "rationale")},
+        **{name: value for name, value in how.items() if value is not None},
         "signals": signal_names(expected),
         "id": id,
     }
@@ -135,14 +139,19 @@ async def call_stream(client: openai.AsyncOpenAI, lookup: httpx.AsyncClient, row
 async def check_lookup(lookup: httpx.AsyncClient, id: str, expected: Row) -> None:
     found = (await lookup.get(f"/-/verdicts/{id}")).json()
     wanted = json.loads(json.dumps(expected)) | {"id": id}
-    for signal_ in wanted["signals"]:
-        for span in signal_["spans"]:
+    for evidence in (*wanted["signals"], *wanted["codes"]):
+        for span in evidence["spans"]:
             del span["text"]
     assert found == wanted
 
 
 def asking(row: Row) -> Any:
     return [{"role": "user", "content": row["prompt"]}]
+
+
+def present(verdict: Row) -> list[str] | None:
+    features = verdict["features"]
+    return None if features is None else [name for name in features if features[name]]
 
 
 def signal_names(verdict: Row) -> list[str]:

@@ -336,23 +336,23 @@ def test_w85_json_carries_its_verdict_in_headers_and_a_stream_in_its_finish_chun
         scripts = [whole(completion("I'm sorry, but I can't help with that."))], streamed(b"".join(REFUSED))
         async with upstream(*scripts[0], then=scripts[1:]) as up, proxy(up.url) as px:
             complete = await call(px, ask())
-            looked_up = await call(px, request("GET", f"/-/verdicts/{complete.get('x-refusal-id')}"))
-            verdict = looked_up.json()
+            verdict = (await call(px, request("GET", f"/-/verdicts/{complete.get('x-refusal-id')}"))).json()
             assert complete.get("x-refusal-verdict") == verdict["label"] == "hard_refusal"
             assert complete.get("x-refusal-score") == f"{verdict['confidence']:.3g}"
-            assert complete.get("x-refusal-action") == "non_compliance"
-            assert complete.get("x-refusal-status") == "complete"
+            for name in ("action", "rationale", "strategy", "status"):
+                assert complete.get(f"x-refusal-{name}") == verdict[name]
             assert complete.get("x-refusal-classifier").startswith("demur-rules/")  # type: ignore[union-attr]
             assert complete.get("x-refusal-signals")
+            assert complete.get("x-refusal-features") == "apology"
 
             stream = await call(px, ask(stream=True))
             assert stream.get("x-refusal-verdict") == "pending"
             assert stream.get("x-refusal-status") is None
             verdict = (await call(px, request("GET", f"/-/verdicts/{stream.get('x-refusal-id')}"))).json()
             (key,) = (json.loads(found) for found in KEY.findall(stream.body))
-            wanted = ("label", "confidence", "status", "action", "rationale", "id")
-            assert key == {
-                **{name: verdict[name] for name in wanted},
+            wanted = "label", "confidence", "status", "action", "rationale", "strategy", "id"
+            assert key == {name: verdict[name] for name in wanted} | {
+                "features": [name for name, present in verdict["features"].items() if present],
                 "signals": list(dict.fromkeys(signal["name"] for signal in verdict["signals"])),
             }
             events = [line for line in stream.body.split(b"\n\n") if line]
