@@ -1,4 +1,4 @@
-"""Spans: one SERVER span per request and its CLIENT child towards the upstream, both with the verdict.
+"""Spans: one SERVER span per request and its CLIENT child towards the upstream, both with the verdict. And its event.
 
 Configured by OpenTelemetry's own `OTEL_*` variables only. Without an exporter there is no telemetry at all: the SDK is
 not loaded and the client's trace headers pass unchanged. Trace context is W3C's (`traceparent`, `tracestate`).
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Sequence
+from typing import get_args
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind, StatusCode
+from opentelemetry.trace import NonRecordingSpan, Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from demur.classifier.trace import Ask
@@ -27,7 +29,8 @@ from demur.proxy.telemetry_attributes import (
     response_attributes,
     verdict_attributes,
 )
-from demur.proxy.telemetry_variables import TelemetryError, configured_exporters
+from demur.proxy.telemetry_events import Events
+from demur.proxy.telemetry_variables import Signal, TelemetryError, configured_exporters
 
 logger = logging.getLogger("demur.telemetry")
 
@@ -39,25 +42,32 @@ __all__ = ["RequestSpans", "Telemetry", "TelemetryError"]
 
 
 class Telemetry:
-    """Begins the spans of each request. `dropped()` counts lost spans; `shutdown()` flushes, bounded in time."""
+    """Begins the spans of each request, which emit its events. `shutdown()` flushes, bounded in time.
 
-    def __init__(self, exporters: Sequence[str], *, capture: Capture = Capture.NO_CONTENT) -> None:
+    `spans` and `events` name the exporters of each ("otlp", "console").
+    """
+
+    def __init__(
+        self, spans: Sequence[str], *, events: Sequence[str] = (), capture: Capture = Capture.NO_CONTENT
+    ) -> None:
         from demur.proxy.telemetry_export import Pipeline  # loads the SDK
 
-        self._pipeline = Pipeline(exporters)
+        self._pipeline = Pipeline(spans, events)
         self._tracer = self._pipeline.tracer()
+        self._events = Events(self._pipeline.logger()) if events else None
         self._capture = capture.spans
 
     @classmethod
     def from_env(cls) -> Telemetry | None:
         """Telemetry as the environment asks for it, None when it asks for none. Raises TelemetryError."""
-        exporters = configured_exporters(os.environ)
-        if not exporters:
+        spans, events = (configured_exporters(os.environ, signal) for signal in get_args(Signal))
+        if not spans and not events:
             return None
         try:
-            return cls(exporters, capture=content_capture())
+            return cls(spans, events=events, capture=content_capture())
         except ValueError as error:
-            raise TelemetryError(f"OpenTelemetry's variables (OTEL_BSP_*, OTEL_*_LIMIT, …): {error}") from error
+            words = "OpenTelemetry's variables (OTEL_BSP_*, OTEL_BLRP_*, OTEL_*_LIMIT, …)"
+            raise TelemetryError(f"{words}: {error}") from error
 
     def start(
         self,
@@ -106,7 +116,7 @@ class Telemetry:
                     attributes |= request_attributes(body)
             context = trace.set_span_in_context(server, Context())
             client = self._tracer.start_span(name, context=context, kind=SpanKind.CLIENT, attributes=attributes)
-            return RequestSpans(server, client, capture=self._capture)
+            return RequestSpans(server, client, events=self._events, capture=self._capture)
         except Exception:
             logger.exception("a span could not be started")
             return None
@@ -115,17 +125,22 @@ class Telemetry:
         """Spans lost so far: queue overrun, failed export, cut off at shutdown."""
         return self._pipeline.dropped()
 
+    def dropped_events(self) -> int:
+        """Events lost so far."""
+        return self._pipeline.dropped_events()
+
     def shutdown(self, timeout: float = 5.0) -> None:
         """Exports what waits, for at most `timeout` seconds. Blocks: call it off the event loop."""
         self._pipeline.shutdown(timeout)
 
 
 class RequestSpans:
-    """The two spans of one request."""
+    """The two spans of one request, and what is told of it afterwards."""
 
-    def __init__(self, server: Span, client: Span, *, capture: bool) -> None:
+    def __init__(self, server: Span, client: Span, *, events: Events | None, capture: bool) -> None:
         self._server = server
         self._client = client
+        self._events = events
         self._capture = capture
 
     def headers(self) -> list[tuple[bytes, bytes]]:
@@ -135,7 +150,7 @@ class RequestSpans:
         return [(name.encode(), value.encode()) for name, value in carrier.items()]
 
     def end(self, exchange: Exchange) -> None:
-        """Says what became of the request and ends both spans, at the time when the exchange ended."""
+        """Says what became of the request and ends both spans, at the time when the exchange ended. Emits its event."""
         end_time = exchange.started_ns + int((exchange.ended - exchange.started) * 1e9)
         try:
             if self._client.is_recording() or self._server.is_recording():
@@ -143,6 +158,15 @@ class RequestSpans:
         finally:
             self._client.end(end_time)
             self._server.end(end_time)
+            # Whoever waits for a review holds on to this object, and need not to all that was said of the request.
+            self._server = self._client = NonRecordingSpan(self._client.get_span_context())
+        if self._events is not None:
+            self._events.emit(exchange, self._client, end_time)
+
+    def reviewed(self, exchange: Exchange) -> None:
+        """Emits the event of a verdict that was reviewed after the end."""
+        if self._events is not None:
+            self._events.emit(exchange, self._client, time.time_ns())
 
     def _describe(self, exchange: Exchange) -> None:
         shared = verdict_attributes(exchange.verdict) if exchange.verdict is not None else {}

@@ -1,4 +1,4 @@
-"""What a span says about an exchange: pure functions from our records to attributes of the right type.
+"""What a span or an event says about an exchange: pure functions from our records to attributes of the right type.
 
 Nothing here may break an export: one string that UTF-8 cannot hold, or one integer beyond 64 bits, would lose the
 whole batch it travels in. So strings from the wire are clipped, integers checked. Only `content_attributes` has texts.
@@ -144,10 +144,15 @@ def verdict_attributes(verdict: Verdict) -> Attributes:
         out[names.REFUSAL_FEATURES] = features
     if verdict.signals:
         out[names.REFUSAL_SIGNALS] = _distinct(s.name for s in verdict.signals)
-        out[names.REFUSAL_RULES] = _distinct(s.rule for s in verdict.signals)
+        out[names.REFUSAL_RULES] = rules_of(verdict)
     if verdict.inspected < 1:
         out[names.REFUSAL_INSPECTED] = float(verdict.inspected)
     return out
+
+
+def rules_of(verdict: Verdict) -> list[str]:
+    """The ids of the rules that fired, bounded in number."""
+    return _distinct(signal.rule for signal in verdict.signals)
 
 
 def content_attributes(exchange: Exchange) -> Attributes:
@@ -167,8 +172,8 @@ def content_attributes(exchange: Exchange) -> Attributes:
     if system:
         out[names.SYSTEM_INSTRUCTIONS] = _json([{"type": "text", "content": system}])
     if exchange.verdict is not None:
-        evidence = (*exchange.verdict.signals, *exchange.verdict.codes)
-        out[names.REFUSAL_EVIDENCE] = _distinct(_text(span.text) for found in evidence for span in found.spans)
+        found = [e.spans for e in exchange.verdict.signals] + [e.spans for e in exchange.verdict.codes]
+        out[names.REFUSAL_EVIDENCE] = _distinct(_text(span.text) for spans in found for span in spans)
     return out
 
 

@@ -23,6 +23,10 @@ URL_PATH: Final = url_attributes.URL_PATH
 URL_SCHEME: Final = url_attributes.URL_SCHEME
 
 CONVERSATION_ID: Final = gen_ai.GEN_AI_CONVERSATION_ID
+EVALUATION_EXPLANATION: Final = gen_ai.GEN_AI_EVALUATION_EXPLANATION
+EVALUATION_NAME: Final = gen_ai.GEN_AI_EVALUATION_NAME
+EVALUATION_SCORE_LABEL: Final = gen_ai.GEN_AI_EVALUATION_SCORE_LABEL
+EVALUATION_SCORE_VALUE: Final = gen_ai.GEN_AI_EVALUATION_SCORE_VALUE
 INPUT_MESSAGES: Final = gen_ai.GEN_AI_INPUT_MESSAGES
 OPERATION_NAME: Final = gen_ai.GEN_AI_OPERATION_NAME
 OUTPUT_MESSAGES: Final = gen_ai.GEN_AI_OUTPUT_MESSAGES
@@ -41,6 +45,7 @@ USAGE_INPUT_TOKENS: Final = gen_ai.GEN_AI_USAGE_INPUT_TOKENS
 USAGE_OUTPUT_TOKENS: Final = gen_ai.GEN_AI_USAGE_OUTPUT_TOKENS
 
 # In the conventions 1.41, not yet in every package of theirs that we run with.
+EVALUATION_EVENT: Final = "gen_ai.evaluation.result"
 REQUEST_STREAM: Final = "gen_ai.request.stream"
 RESPONSE_TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
 USAGE_CACHE_READ_INPUT_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
@@ -62,6 +67,10 @@ REFUSAL_INSPECTED: Final = "refusal.inspected"
 REFUSAL_IS_REFUSAL: Final = "refusal.is_refusal"
 REFUSAL_LANGUAGE: Final = "refusal.language"
 REFUSAL_RATIONALE: Final = "refusal.rationale"
+REFUSAL_REVIEW_JUDGE: Final = "refusal.review.judge"
+REFUSAL_REVIEW_OUTCOME: Final = "refusal.review.outcome"
+REFUSAL_REVIEW_RULES_SCORE: Final = "refusal.review.rules_score"
+REFUSAL_REVIEW_RULES_VERDICT: Final = "refusal.review.rules_verdict"
 REFUSAL_RULES: Final = "refusal.rules"
 REFUSAL_SCORE: Final = "refusal.score"
 REFUSAL_SIGNALS: Final = "refusal.signals"

@@ -1,4 +1,4 @@
-"""A local OTLP/HTTP collector for tests: keeps the spans it gets and the raw payloads, or misbehaves as told."""
+"""A local OTLP/HTTP collector for tests: keeps spans, events and raw payloads, or misbehaves as told."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
@@ -49,15 +51,36 @@ class SunkSpan:
         return self.raw.status.code == 2
 
 
+@dataclass(frozen=True)
+class SunkEvent:
+    """A log record as it came over the wire, likewise."""
+
+    raw: LogRecord
+    attributes: dict[str, Any]
+    resource: dict[str, Any]
+    schema_url: str
+
+    @property
+    def name(self) -> str:
+        return str(self.raw.event_name)
+
+    @property
+    def trace_id(self) -> str:
+        return self.raw.trace_id.hex()
+
+    @property
+    def span_id(self) -> str:
+        return self.raw.span_id.hex()
+
+
 class OtlpSink:
     """A context manager that listens on a free port. `status` is its answer; while `stuck` it does not answer."""
 
     def __init__(self) -> None:
         self.status = 200
         self.stuck = threading.Event()
-        self.payloads: list[bytes] = []
+        self.received: list[tuple[str, bytes]] = []  # path and payload
         self.headers: list[dict[str, str]] = []
-        self.paths: list[str] = []
         self.requests = 0
         self._released = threading.Event()
         sink = self
@@ -70,9 +93,8 @@ class OtlpSink:
                     pass
                 if sink.status == 200 and not sink._released.is_set():
                     sink.headers.append({k.lower(): v for k, v in self.headers.items()})
-                    sink.paths.append(self.path)
                     gzipped = self.headers.get("content-encoding") == "gzip"
-                    sink.payloads.append(gzip.decompress(body) if gzipped else body)
+                    sink.received.append((self.path, gzip.decompress(body) if gzipped else body))
                 try:
                     self.send_response(sink.status)
                     self.send_header("content-length", "0")
@@ -99,7 +121,7 @@ class OtlpSink:
         self._server.server_close()
 
     def spans(self) -> list[SunkSpan]:
-        requests = [ExportTraceServiceRequest.FromString(payload) for payload in list(self.payloads)]
+        requests = map(ExportTraceServiceRequest.FromString, self._payloads("/v1/traces"))
         return [
             SunkSpan(span, _attributes(span.attributes), _attributes(resource.resource.attributes), scope.schema_url)
             for request in requests
@@ -107,6 +129,29 @@ class OtlpSink:
             for scope in resource.scope_spans
             for span in scope.spans
         ]
+
+    def events(self) -> list[SunkEvent]:
+        requests = map(ExportLogsServiceRequest.FromString, self._payloads("/v1/logs"))
+        return [
+            SunkEvent(
+                record, _attributes(record.attributes), _attributes(resource.resource.attributes), scope.schema_url
+            )
+            for request in requests
+            for resource in request.resource_logs
+            for scope in resource.scope_logs
+            for record in scope.log_records
+        ]
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for path, _ in list(self.received)]
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [payload for _, payload in list(self.received)]
+
+    def _payloads(self, path: str) -> list[bytes]:
+        return [payload for at, payload in list(self.received) if at == path]
 
     def wait(self, condition: Callable[[], bool], timeout: float = 10.0) -> None:
         deadline = time.monotonic() + timeout

@@ -17,6 +17,7 @@ from demur.proxy.telemetry import Telemetry
 def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[OtlpSink]:
     with OtlpSink() as sink:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", sink.endpoint)
+        monkeypatch.setenv("OTEL_LOGS_EXPORTER", "none")  # events have tests of their own
         yield sink
 
 
@@ -116,6 +117,7 @@ def test_a_collector_that_is_down_costs_spans_and_nothing_else(monkeypatch: pyte
     with OtlpSink() as gone:
         endpoint = gone.endpoint
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+    monkeypatch.setenv("OTEL_LOGS_EXPORTER", "none")
     telemetry = turned_on()
     requests(telemetry, 5)
     began = time.monotonic()
