@@ -24,6 +24,7 @@ from demur.proxy.capture import content_capture
 from demur.proxy.errors import OwnError
 from demur.proxy.observe import Observers, Sink, Tracer
 from demur.proxy.relay import Relay
+from demur.proxy.second_opinion import Reviews
 from demur.proxy.store import PENDING, VerdictStore
 from demur.proxy.upstream import AiohttpTransport
 
@@ -32,10 +33,13 @@ Send = Callable[[Any], Awaitable[None]]
 
 
 class App:
-    """Routes requests; closes the upstream connections at the end of its lifespan."""
+    """Routes requests; ends the reviews and closes the upstream connections at the end of its lifespan."""
 
-    def __init__(self, relay: Relay, own: Starlette, transport: httpx.AsyncBaseTransport) -> None:
+    def __init__(
+        self, relay: Relay, own: Starlette, transport: httpx.AsyncBaseTransport, reviews: Reviews | None
+    ) -> None:
         self.relay = relay
+        self.reviews = reviews
         self._own = own
         self._transport = transport
 
@@ -51,6 +55,8 @@ class App:
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
+                if self.reviews is not None:
+                    await self.reviews.aclose()
                 await self._transport.aclose()
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
@@ -65,6 +71,7 @@ def create_app(
     sinks: Sequence[Sink] = (),
     store: VerdictStore | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
+    reviews: Reviews | None = None,
 ) -> App:
     """The whole proxy as one ASGI application. Raises LexiconError, or OSError / ssl.SSLError for a bad `ca_file`."""
     store = store or VerdictStore(ttl=settings.verdict_ttl, keep=settings.verdict_keep)
@@ -72,9 +79,9 @@ def create_app(
     classifier = classifier or Classifier(
         lexicons=settings.lexicons, languages=settings.languages or None, min_confidence=settings.min_confidence
     )
-    observers = Observers(sinks, store=store, tracer=telemetry)
+    observers = Observers(sinks, store=store, tracer=telemetry, reviewer=reviews)
     relay = Relay(settings, transport=transport, classifier=classifier, observers=observers)
-    return App(relay, _own_endpoints(relay, store), transport)
+    return App(relay, _own_endpoints(relay, store), transport, reviews)
 
 
 def _own_endpoints(relay: Relay, store: VerdictStore) -> Starlette:

@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 
 import msgspec
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 #: How uvicorn comments on an answer that we broke off on purpose; the relay has said why.
 _BROKEN_OFF = "ASGI callable returned without completing response."
+
+#: Seconds between two log lines about the same trouble.
+COMPLAIN_EVERY = 60.0
+
+
+class Seldom:
+    """Keeps trouble that goes on from flooding the log: each subject is `due` once a minute at most."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+
+    def due(self, subject: str = "") -> bool:
+        """Whether it is time to speak of `subject`; who asks will."""
+        now = time.monotonic()
+        due = now - self._last.get(subject, -COMPLAIN_EVERY) >= COMPLAIN_EVERY
+        if due:
+            self._last[subject] = now
+        return due
 
 
 class JsonFormatter(logging.Formatter):

@@ -29,8 +29,9 @@ _NOT_UPSTREAM = frozenset({"client_disconnect", "rejected", "internal_error"})
 class Metrics:
     """A sink with its own registry. `tag_limit` caps the distinct `x-refusal-tag` values kept as labels.
 
-    Counts kept elsewhere are read at scrape time: `dropped_spans` (lost by the exporter), `lost_records` (by the
-    verdict log). Whoever knows the running requests says so once: `metrics.in_flight.set_function(…)`.
+    Counts kept elsewhere are read at scrape time: `dropped_spans` and `dropped_events` (lost by the exporters),
+    `lost_records` (by the verdict log), `dropped_reviews` (verdicts that a second opinion never read). Whoever knows
+    the running requests says so once: `metrics.in_flight.set_function(…)`.
     """
 
     def __init__(
@@ -38,7 +39,9 @@ class Metrics:
         *,
         tag_limit: int = 100,
         dropped_spans: Callable[[], int] | None = None,
+        dropped_events: Callable[[], int] | None = None,
         lost_records: Callable[[], int] | None = None,
+        dropped_reviews: Callable[[], int] | None = None,
     ) -> None:
         self._registry = CollectorRegistry(auto_describe=True)
         self._model = LabelCap(MODEL_LIMIT)
@@ -54,6 +57,12 @@ class Metrics:
             "refusal_tagged_verdicts",
             "Judged responses by verdict and x-refusal-tag.",
             ("refusal_verdict", "refusal_tag"),
+            registry=self._registry,
+        )
+        self._reviews = Counter(
+            "refusal_reviews",
+            "Second opinions by outcome, by the verdict of the rules and by the one that stands.",
+            ("refusal_review_outcome", "refusal_rules_verdict", "refusal_verdict"),
             registry=self._registry,
         )
         self._classifier = Histogram(
@@ -83,7 +92,13 @@ class Metrics:
                 "Spans lost because the collector did not keep up or failed.",
                 dropped_spans,
             ),
+            (
+                "refusal_export_dropped_events",
+                "Log events lost because the collector did not keep up or failed.",
+                dropped_events,
+            ),
             ("refusal_verdict_log_lost_records", "Verdict log records that could not be written.", lost_records),
+            ("refusal_reviews_dropped", "Verdicts for which a second opinion had no time.", dropped_reviews),
         )
         self._registry.register(_Losses([(name, text, read) for name, text, read in losses if read is not None]))
 
@@ -104,6 +119,10 @@ class Metrics:
         if exchange.tag:
             self._tagged.labels(label, self._tag(exchange.tag)).inc()
         self._classifier.observe(exchange.classify_seconds)
+
+    def reviewed(self, exchange: Exchange) -> None:
+        if (verdict := exchange.verdict) is not None and (review := verdict.review) is not None:
+            self._reviews.labels(review.outcome, review.rules_label or "", verdict.label or "").inc()
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """The scrape and its content type, in the dialect that the `Accept` header asks for."""

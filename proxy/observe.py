@@ -2,20 +2,21 @@
 
 The relay fills the record; spans, metrics, the verdict log and the verdict store read it. Nothing here knows HTTP
 clients, OpenTelemetry or Prometheus. A sink that raises is logged (once a minute at most) and never harms traffic.
+A second opinion may review the verdict later: then they hear of the exchange again, with the verdict that stands.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Protocol, TypeVar
 
 from demur.classifier.trace import Ask, Trace
 from demur.classifier.verdict import Verdict
+from demur.proxy.logs import Seldom
 
 T = TypeVar("T")
 
@@ -33,9 +34,6 @@ End = Literal[
     "shutdown",  # the drain time was over
     "internal_error",  # a fault of ours
 ]
-
-#: Seconds between two log lines about the same failing sink.
-COMPLAIN_EVERY = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +76,10 @@ class Sink(Protocol):
 
     def ended(self, exchange: Exchange) -> None: ...
 
+    def reviewed(self, exchange: Exchange) -> None:
+        """An exchange that it knows, with a verdict that has a `review`; not another one to be counted."""
+        ...
+
 
 class Spans(Protocol):
     """The spans of one request, begun by `Tracer.start`."""
@@ -88,6 +90,10 @@ class Spans(Protocol):
 
     def end(self, exchange: Exchange) -> None:
         """Sets the attributes and ends the spans. Called once."""
+        ...
+
+    def reviewed(self, exchange: Exchange) -> None:
+        """Adds the reviewed verdict to what was said of the ended spans."""
         ...
 
 
@@ -120,20 +126,36 @@ class Store(Protocol):
     def put(self, id: str, verdict: Verdict) -> None: ...
 
 
+class Reviewer(Protocol):
+    """Where a second opinion on verdicts comes from."""
+
+    def offer(self, exchange: Exchange, tell: Callable[[Verdict], None]) -> None:
+        """Returns at once. If the verdict of the ended `exchange` is reviewed, `tell` hears of it later."""
+        ...
+
+
 class Observers:
     """Everybody who is told of exchanges, behind one object.
 
     `in_flight` counts the exchanges begun and not yet ended, `idle` is set while there is none.
     """
 
-    def __init__(self, sinks: Sequence[Sink] = (), *, store: Store | None = None, tracer: Tracer | None = None) -> None:
+    def __init__(
+        self,
+        sinks: Sequence[Sink] = (),
+        *,
+        store: Store | None = None,
+        tracer: Tracer | None = None,
+        reviewer: Reviewer | None = None,
+    ) -> None:
         self.in_flight = 0
         self.idle = asyncio.Event()
         self.idle.set()
         self.tracer = tracer
         self._sinks = tuple(sinks)
         self._store = store
-        self._complained: dict[str, float] = {}
+        self._reviewer = reviewer
+        self._seldom = Seldom()
 
     def began(self) -> None:
         self.in_flight += 1
@@ -157,16 +179,26 @@ class Observers:
             self.attempt("telemetry", partial(spans.end, exchange))
         for sink in self._sinks:
             self.attempt(type(sink).__name__, partial(sink.ended, exchange))
+        if self._reviewer is not None:
+            tell = partial(self._reviewed, exchange, spans)
+            self.attempt("second opinion", partial(self._reviewer.offer, exchange, tell))
         if not self.in_flight:
             self.idle.set()
+
+    def _reviewed(self, exchange: Exchange, spans: Spans | None, verdict: Verdict) -> None:
+        verdict = verdict.with_id(exchange.id)
+        exchange = replace(exchange, verdict=verdict)
+        self.judged(verdict)
+        if spans is not None:
+            self.attempt("telemetry", partial(spans.reviewed, exchange))
+        for sink in self._sinks:
+            self.attempt(type(sink).__name__, partial(sink.reviewed, exchange))
 
     def attempt(self, who: str, call: Callable[[], T]) -> T | None:
         """What `call` returns; None if it fails, which is logged and goes no further."""
         try:
             return call()
         except Exception:
-            now = time.monotonic()
-            if now - self._complained.get(who, -COMPLAIN_EVERY) >= COMPLAIN_EVERY:
-                self._complained[who] = now
+            if self._seldom.due(who):
                 logger.exception("%s failed; traffic is not affected (said once a minute at most)", who)
             return None

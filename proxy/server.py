@@ -25,11 +25,12 @@ from demur.classifier.lexicon import LexiconError
 from demur.config import Settings
 from demur.proxy import logs
 from demur.proxy.admin import create_admin_app
-from demur.proxy.app import create_app
+from demur.proxy.app import App, create_app
 from demur.proxy.capture import content_capture
 from demur.proxy.metrics import Metrics
-from demur.proxy.observe import Observers, Sink
+from demur.proxy.observe import Sink
 from demur.proxy.protocol import ClientProtocol
+from demur.proxy.second_opinion import Reviews
 from demur.proxy.telemetry import Telemetry, TelemetryError
 from demur.proxy.verdict_log import VerdictLog, VerdictLogError
 
@@ -94,23 +95,26 @@ class Stop:
 Ready = Callable[[str, str], None]
 
 
-def serve(settings: Settings, ready: Ready) -> int:
-    """Runs the proxy until a signal stops it; returns the exit code. Faults at the start go to standard error."""
+def serve(settings: Settings, ready: Ready, *, reviews: Reviews | None = None) -> int:
+    """Runs the proxy until a signal stops it; returns the exit code. Faults at the start go to standard error.
+
+    With `reviews` verdicts that are not sure get a second opinion in the background.
+    """
     logs.configure(settings.log_level, settings.log_format)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(settings, ready))
+            runner.run(_serve(settings, ready, reviews))
     except (ServerError, TelemetryError, VerdictLogError, LexiconError) as error:
         sys.stderr.write(f"demur: {error}\n")
         return 1
     return 0
 
 
-async def _serve(settings: Settings, ready: Ready) -> None:
+async def _serve(settings: Settings, ready: Ready, reviews: Reviews | None) -> None:
     with ExitStack() as closing:
         proxy_sockets = _listen("port", settings.host, settings.port, closing)
         admin_sockets = _listen("admin_port", settings.admin_host, settings.admin_port, closing)
-        app, metrics = _assemble(settings, closing)
+        app, metrics = _assemble(settings, closing, reviews)
         token = settings.admin_token.get_secret_value() if settings.admin_token else None
         proxy = Server(app, proxy_sockets, lifespan=True)
         admin = Server(create_admin_app(metrics, token=token), admin_sockets, lifespan=False)
@@ -126,16 +130,17 @@ async def _serve(settings: Settings, ready: Ready) -> None:
                 ready(_url(settings.host, proxy_sockets), _url(settings.admin_host, admin_sockets))
                 await stop.first.wait()
                 app.relay.draining = True
-                await _drain(app.relay.observers, stop, settings.drain_seconds)
+                await _drain(app, stop, settings.drain_seconds)
                 for server in (proxy, admin):
                     server.cancel()
                     server.should_exit = True
 
 
-async def _drain(observers: Observers, stop: Stop, seconds: float) -> None:
-    """Waits for the open exchanges, for a second signal, or for the time to be over."""
+async def _drain(app: App, stop: Stop, seconds: float) -> None:
+    """Waits for the open exchanges and the reviews of ended ones, for a second signal, or for the time to be over."""
+    observers = app.relay.observers
     logger.info("stopping: exchanges open: %d, seconds they have to end: %g", observers.in_flight, seconds)
-    waits = [asyncio.ensure_future(event.wait()) for event in (observers.idle, stop.second)]
+    waits = [asyncio.ensure_future(wait) for wait in (_settled(app), stop.second.wait())]
     await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
@@ -143,7 +148,13 @@ async def _drain(observers: Observers, stop: Stop, seconds: float) -> None:
         logger.warning("exchanges broken off, as they had not ended: %d", observers.in_flight)
 
 
-def _assemble(settings: Settings, closing: ExitStack) -> tuple[Any, Metrics]:
+async def _settled(app: App) -> None:
+    await app.relay.observers.idle.wait()
+    if app.reviews is not None:
+        await app.reviews.settled()
+
+
+def _assemble(settings: Settings, closing: ExitStack, reviews: Reviews | None = None) -> tuple[Any, Metrics]:
     """The application with all that observes it; `closing` flushes at the end."""
     telemetry = Telemetry.from_env()
     if telemetry is not None:
@@ -154,11 +165,13 @@ def _assemble(settings: Settings, closing: ExitStack) -> tuple[Any, Metrics]:
     metrics = Metrics(
         tag_limit=settings.tag_limit,
         dropped_spans=telemetry.dropped if telemetry else None,
+        dropped_events=telemetry.dropped_events if telemetry else None,
         lost_records=(lambda: log.lost) if log else None,
+        dropped_reviews=(lambda: reviews.dropped) if reviews else None,
     )
     sinks: list[Sink] = [metrics, log] if log else [metrics]
     try:
-        app = create_app(settings, telemetry=telemetry, sinks=sinks)
+        app = create_app(settings, telemetry=telemetry, sinks=sinks, reviews=reviews)
     except (OSError, SSLError) as error:
         raise ServerError(f"ca_file: {settings.ca_file} can't be used: {error.strerror or error}") from error
     observers = app.relay.observers

@@ -1,4 +1,4 @@
-"""The verdict log: one JSON object a line, one line per exchange.
+"""The verdict log: one JSON object a line, one line per exchange, and a second one where its verdict was reviewed.
 
 The event loop only encodes the record and hands the line over; one thread writes whole batches with a single append, so
 that lines of several processes never mix. The file may be rotated by renaming it (the next batch goes to a new file) or
@@ -14,7 +14,6 @@ import logging
 import os
 import stat
 import threading
-import time
 from collections import deque
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ import msgspec
 from demur.classifier.replies import judged_text
 from demur.proxy.capture import Capture
 from demur.proxy.labels import clip
+from demur.proxy.logs import Seldom
 from demur.proxy.observe import Exchange
 
 logger = logging.getLogger("demur.verdict_log")
@@ -34,8 +34,6 @@ logger = logging.getLogger("demur.verdict_log")
 QUEUE_LIMIT = 10_000
 #: Seconds that the writer gathers lines before it writes them.
 GATHER = 0.1
-#: Seconds between two log lines about lost records.
-COMPLAIN_EVERY = 60.0
 
 
 class VerdictLogError(Exception):
@@ -43,7 +41,8 @@ class VerdictLogError(Exception):
 
 
 class VerdictLog:
-    """A sink that appends each exchange to `path`. `capture` decides whether texts are written. `close()` flushes.
+    """A sink that appends each exchange to `path`, and again, under the same id and with `reviewed`, when a second
+    opinion came later. `capture` decides whether texts are written. `close()` flushes.
 
     `lost` counts the records that could not be written (full disk, queue overrun); losing one is never an exception.
     """
@@ -54,7 +53,7 @@ class VerdictLog:
         self._text = capture.text
         self._lines: deque[bytes] = deque()
         self._torn = False
-        self._complained = -COMPLAIN_EVERY
+        self._seldom = Seldom()
         self._losing = threading.Lock()
         try:
             self._fd = _open(path)
@@ -72,6 +71,9 @@ class VerdictLog:
         self._lines.append(_encode(record(exchange, text=self._text)))
         if not self._wake.is_set():
             self._wake.set()
+
+    def reviewed(self, exchange: Exchange) -> None:
+        self.ended(exchange)
 
     def close(self, timeout: float = 5.0) -> None:
         """Writes what is waiting, for at most `timeout` seconds."""
@@ -121,19 +123,22 @@ class VerdictLog:
     def _lose(self, count: int, why: str) -> None:
         with self._losing:  # the event loop and the writer both lose records
             self.lost += count
-            now = time.monotonic()
-            if now - self._complained < COMPLAIN_EVERY:
+            if not self._seldom.due():
                 return
-            self._complained = now
         logger.error("%s: %d records lost so far: %s (said once a minute at most)", self._path, self.lost, why)
 
 
 def record(exchange: Exchange, *, text: bool = False) -> dict[str, Any]:
-    """One exchange as JSON-ready data. Durations are seconds, `time` is its start. `text` adds the words."""
+    """One exchange as JSON-ready data. Durations are seconds, `time` is its start. `text` adds the words.
+
+    With a verdict that was reviewed it says `"reviewed": true`: it repeats a line, which it replaces, and counts no
+    exchange. The first line has no such key.
+    """
     trace, verdict, started = exchange.trace, exchange.verdict, exchange.started
     out: dict[str, Any] = {
         "time": _rfc3339(exchange.started_ns),
         "id": exchange.id,
+        **({"reviewed": True} if verdict and verdict.review else {}),
         "model": exchange.ask.model and clip(exchange.ask.model),
         "response_model": trace.model and clip(trace.model) if trace else None,
         "provider": exchange.provider,

@@ -199,7 +199,7 @@ class Proxy:
 
     port: int
     app: App
-    ended: list[Exchange]
+    ended: Collector
 
     async def end(self, count: int = 1) -> Exchange:
         """The last exchange, once `count` of them have ended."""
@@ -208,12 +208,26 @@ class Proxy:
                 await asyncio.sleep(0.005)
         return self.ended[-1]
 
+    async def review(self, count: int = 1) -> Exchange:
+        """The last exchange whose verdict was reviewed, once `count` of them were."""
+        async with asyncio.timeout(10):
+            while len(self.ended.reviews) < count:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        return self.ended.reviews[-1]
+
 
 class Collector(list[Exchange]):
-    """A sink."""
+    """A sink; `reviews` are those that came again, with a verdict that was reviewed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reviews: list[Exchange] = []
 
     def ended(self, exchange: Exchange) -> None:
         self.append(exchange)
+
+    def reviewed(self, exchange: Exchange) -> None:
+        self.reviews.append(exchange)
 
 
 @asynccontextmanager

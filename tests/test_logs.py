@@ -43,3 +43,14 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     logging.getLogger("uvicorn.error").error("ASGI callable returned without completing response.")
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("WARNING demur.relay: said")
+
+
+def test_trouble_that_goes_on_is_due_once_a_minute_for_each_subject(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 5.0  # as soon after the start of the machine as you like
+    monkeypatch.setattr(logs.time, "monotonic", lambda: now)
+    seldom = logs.Seldom()
+    assert [seldom.due("a"), seldom.due("a"), seldom.due("b")] == [True, False, True]
+    now += logs.COMPLAIN_EVERY - 0.1
+    assert not seldom.due("a")
+    now += 0.1
+    assert seldom.due("a")

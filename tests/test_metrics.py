@@ -7,7 +7,7 @@ from exchanges import REFUSAL, TRACE, exchange, unjudged
 from prometheus_client.parser import text_string_to_metric_families
 
 from demur.classifier.trace import Ask
-from demur.classifier.verdict import Verdict
+from demur.classifier.verdict import Review, Verdict
 from demur.proxy.metrics import MODEL_LIMIT, OPERATION_BUCKETS, Metrics
 
 
@@ -101,16 +101,37 @@ def test_tags_are_capped_by_the_setting() -> None:
 
 def test_in_flight_and_losses_are_read_at_the_scrape() -> None:
     lost = [0]
-    metrics = Metrics(dropped_spans=lambda: 7, lost_records=lambda: lost[0])
+    metrics = Metrics(dropped_spans=lambda: 7, dropped_events=lambda: 2, lost_records=lambda: lost[0])
     metrics.in_flight.set_function(lambda: 3)
     lost[0] = 5
     assert samples(metrics, "refusal_requests_in_flight") == {(): 3.0}
     assert samples(metrics, "refusal_export_dropped_spans_total") == {(): 7.0}
+    assert samples(metrics, "refusal_export_dropped_events_total") == {(): 2.0}
     assert samples(metrics, "refusal_verdict_log_lost_records_total") == {(): 5.0}
 
 
+def test_a_review_is_counted_by_itself_and_never_as_another_verdict() -> None:
+    def others(metrics: Metrics) -> list[str]:
+        return [line for line in metrics.render()[0].decode().splitlines() if "refusal_reviews" not in line]
+
+    metrics = Metrics(dropped_reviews=lambda: 4)
+    metrics.ended(exchange())
+    before = others(metrics)
+    changed = Review("gpt-y", "coded", "answer", rules_label="hard_refusal", rules_confidence=0.6)
+    kept = Review("gpt-y", "over_budget", rules_label="hard_refusal", rules_confidence=0.97)
+    metrics.reviewed(exchange(verdict=replace(REFUSAL, label="answer", review=changed)))
+    metrics.reviewed(exchange(verdict=replace(REFUSAL, review=kept)))
+    found = {
+        tuple(dict(labels)[name] for name in ("refusal_review_outcome", "refusal_rules_verdict", "refusal_verdict")): n
+        for labels, n in samples(metrics, "refusal_reviews_total").items()
+    }
+    assert found == {("coded", "hard_refusal", "answer"): 1.0, ("over_budget", "hard_refusal", "hard_refusal"): 1.0}
+    assert samples(metrics, "refusal_reviews_dropped_total") == {(): 4.0}
+    assert others(metrics) == before
+
+
 def test_a_loss_that_cannot_happen_is_not_shown() -> None:
-    assert b"dropped_spans" not in Metrics().render()[0]
+    assert b"dropped" not in Metrics().render()[0]
 
 
 def test_no_text_and_no_unencodable_name_reaches_the_scrape() -> None:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exchanges import PROMPT, REPLY, TRACE, exchange, unjudged
+from exchanges import PROMPT, REFUSAL, REPLY, TRACE, exchange, unjudged
 
+from demur.classifier.verdict import Review
 from demur.proxy import verdict_log
 from demur.proxy.capture import Capture
 from demur.proxy.verdict_log import VerdictLog, VerdictLogError, record
@@ -98,6 +99,25 @@ def test_texts_when_content_capture_is_on(tmp_path: Path) -> None:
     assert (it["prompt"], it["response"]) == (PROMPT, [REPLY])
     assert it["verdict"]["signals"][0]["spans"][0]["text"] == "I won't share"
     assert it["verdict"]["codes"][0]["spans"][0]["text"] == "the zebra password"
+
+
+def test_a_reviewed_verdict_is_a_second_line_that_can_take_the_first_ones_place(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    log = VerdictLog(path)
+    it = exchange()
+    review = Review("gpt-y", "coded", "answer", REPLY, "hard_refusal", 0.6)
+    log.ended(it)
+    log.ended(exchange(id="id-2"))
+    log.reviewed(replace(it, verdict=replace(REFUSAL, label="answer", review=review)))
+    log.close()
+    first, other, second = read(path)
+    assert "reviewed" not in first | other
+    assert second["reviewed"] is True
+    assert second.keys() - first.keys() == {"reviewed"}
+    assert {name for name in first if first[name] != second[name]} == {"verdict"}
+    assert (second["verdict"]["label"], second["verdict"]["review"]["rules_label"]) == ("answer", "hard_refusal")
+    assert "zebra" not in path.read_text()
+    assert [line["id"] for line in read(path) if not line.get("reviewed")] == ["id-1", "id-2"]  # one per exchange
 
 
 def test_an_unjudged_exchange_is_a_record_too() -> None:
