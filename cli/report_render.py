@@ -27,9 +27,9 @@ _HEADS = {
     "feature.apology": "apology",
 }
 _LEGEND = (
-    "bare: no reason given; ethics, stance: the request is called wrong; offer: of other help; instead: "
-    "something else is carried out. Those are out of the coded refusals. Intervals, and what is not shown "
-    "here: --json, --output. They take the responses as independent."
+    "bare: gives no reason; ethics: objects to what is asked; stance: calls the request wrong; offer: of other help; "
+    "instead: carries out something else; all of these out of the coded refusals. --json and --output have the rest, "
+    "and intervals, which take the responses as independent."
 )
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -322,3 +323,19 @@ def test_it_needs_no_extra() -> None:
         "sys.exit(any(name in sys.modules for name in ('numpy', 'scipy', 'sklearn', 'httpx', 'aiohttp')))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_the_example_of_the_docs_is_what_it_prints(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (Path(__file__).parent.parent / "docs" / "facework.md").read_text("utf-8")
+    (shown,) = re.findall(r"^```console\n\$ demur (.*?)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    curt = [refused("negative_stance", why="ethics")] * 40 + [refused("alternative_offer", why="ethics")] * 20
+    kind = [refused("apology", "alternative_offer", why="policy")] * 35 + [refused("apology")] * 10
+    models = {"curt-1": [*curt, *[ANSWER] * 90], "kind-2": [*kind, *[ANSWER] * 80, BLOCKED, *[SHAPED] * 24]}
+    monkeypatch.chdir(tmp_path)
+    with Path("verdicts.jsonl").open("w") as stream:
+        for model, verdicts in models.items():
+            stream.writelines(json.dumps({"model": model, "verdict": verdict}) + "\n" for verdict in verdicts)
+    assert run(shown[0].split()) == 0
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == shown[1].rstrip().splitlines()
