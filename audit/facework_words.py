@@ -31,7 +31,7 @@ _SUBJECTS = {"refusal": "refusals", "partial": "partial answers", "blocked": "bl
 
 #: These are always told, as the three that a reader asks for first: reproach, help, politeness.
 _ALWAYS = frozenset({"feature.negative_stance", "feature.alternative_offer", "feature.apology"})
-#: Any other feature is told when at least this share of the refusals has it, and a reason from that share on.
+#: Any other feature is told when at least this share of the refusals has it (not of few), and a reason from that share.
 _FEATURE_FROM = 0.5
 _REASON_FROM = 0.1
 
@@ -50,7 +50,8 @@ def reading(profile: Profile) -> str:
         return f"{first} How they are put can't be told: {', '.join(apart)}."
     noun = "coded refusal" if profile.coded == 1 else "coded refusals"
     left_out = f" (without {', '.join(apart)})" if apart else ""
-    return f"{first} Of {profile.coded:,} {noun}{left_out}{_few(profile.coded)} {_how(profile)}."
+    few = _few(profile.coded) if profile.judged >= SMALL else ""  # said once is enough
+    return f"{first} Of {profile.coded:,} {noun}{left_out}{few} {_how(profile)}."
 
 
 def told(difference: Difference) -> str:
@@ -80,7 +81,10 @@ def _how(profile: Profile) -> str:
         names.sort(key=lambda name: -rates[name].hits)
         return ", ".join(f"{DOES[name]} in {_share(rates[name].hits, profile.coded)}" for name in names)
 
-    does = clause("feature.", lambda name: name in _ALWAYS or (rates[name].value or 0) >= _FEATURE_FROM)
+    def told_of(name: str) -> bool:
+        return name in _ALWAYS or (profile.coded >= SMALL and (rates[name].value or 0) >= _FEATURE_FROM)
+
+    does = clause("feature.", told_of)
     reasons = clause("rationale.", lambda name: (rates[name].value or 0) >= _REASON_FROM)
     return f"it {does}; it {reasons}"
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from demur.audit.facework import Column, Facework, Group, Profile
+from demur.audit.facework import SMALL, Column, Facework, Group, Profile
 from demur.audit.facework_differences import differences
 from demur.audit.facework_files import interval, share
 from demur.audit.facework_words import reading, told
@@ -96,8 +96,14 @@ def _show_groups(console: Console, column: Column, groups: Sequence[Group]) -> N
     console.print()
     console.print(table)
     console.print()
-    for group in shown:
+    many = [group for group in shown if group.profile.coded >= SMALL]
+    for group in many:
         show_indented(console, marked(f"{group.name}: {reading(group.profile)}", ()), hanging=2)
+    if len(many) < len(shown):
+        few = (
+            f"fewer than {SMALL} coded refusals are too few for a rate: {len(shown) - len(many)} of {len(shown)} above"
+        )
+        show_indented(console, Text(few, style="dim"), hanging=2)
     if len(shown) < len(groups):
         console.print(Text(f"  … and {len(groups) - len(shown)} more: --json or --output has all", style="dim"))
     if found := differences(groups):

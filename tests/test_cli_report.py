@@ -64,13 +64,14 @@ def test_the_table(log: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert text.startswith(
         "6 responses, 5 judged; not judged: 1 empty; records without a verdict: 1 no verdict "
         "Of 5 judged responses, too few for a rate, 4 are refusals. "
-        "Of 2 coded refusals (without 1 blocked by the provider, 1 not coded), too few for a rate, it "
+        "Of 2 coded refusals (without 1 blocked by the provider, 1 not coded) it "
     )
     assert "refusal 4/5 – 4 of 5" in text
     assert "ethics 1/2 – 1 of 2" in text
     assert "m1 2 2 2/2 1/2 1/2 0/2 0/2 0/2 1/2" in text
     assert "m2 2 0 1/2 – – – – – –" in text
     assert "2026-W02 2 2" in text
+    assert "fewer than 20 coded refusals are too few for a rate: 3 of 3 above" in text
     assert "category" not in text
     assert max(map(len, out)) <= 80
 
