@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+from demur.classifier.clauses import clauses
 from demur.classifier.evidence import DECLINES, OBJECTIONS, RESERVE, Evidence, Finding
 from demur.classifier.features import features
 from demur.classifier.lazy import lazy
 
 #: Reserve beside which a thing can be found missing: neither an offer of more help nor a question is.
 HOLDS_BACK = RESERVE - {"safety_redirect", "clarification"}
+#: Acts of a clause that only leads up to a no, and characters of one that need not tell.
+_PREFACING, _SHORT = ("acknowledge", "care"), 24
 #: Facts are told without these; a preface to a refusal is not.
 _BETWEEN_US = re.compile(r"\b(?:I|you|your|my|me|we|our|us)\b", re.IGNORECASE)
 
@@ -122,6 +125,24 @@ class Case:
         first = min(f.start for f in evidence.fired(*DECLINES) if f.sentence == declined)
         within = first - evidence.sentences[declined][0]
         return declined in parted and (evidence.given_before(declined) > 0 or within > limits["preface"])
+
+    @lazy
+    def prefaced(self) -> bool:
+        """Whether all that stands before the first decline acknowledges the ask or cares for the asker: it delays the
+        no and delivers nothing."""
+        evidence = self.evidence
+        first = min((f.start for f in evidence.fired("partial_decline", *DECLINES)), default=0)
+        found = False
+        for clause in clauses(evidence.text, evidence.voice, evidence.book):
+            if clause.end > first:
+                return found
+            if clause.does(*_PREFACING):
+                found = True
+            elif clause.does("suggest", "deliver") or not (
+                clause.goes_on or clause.does("turn") or clause.end - clause.start <= _SHORT
+            ):
+                return False
+        return found
 
     @lazy
     def declines_late(self) -> bool:

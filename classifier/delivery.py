@@ -62,6 +62,8 @@ _OF_LETTERS = re.compile(
 )
 #: How one speaks of a poem in place of writing it.
 _OF_VERSE = re.compile(r"\b(?:poems?|poets?|poetry|haikus?|limericks?|sonnets?|couplets?|rhymes?|verses?)\b")
+#: The numbers of a list's points.
+_MARKS = re.compile(r"^[ \t]*\d{1,2}[.)](?=\s)", re.MULTILINE)
 #: How a date is told without a figure.
 _DATED = re.compile(
     r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december|century|centuries|ago|"
@@ -155,8 +157,8 @@ class Look:
         object.__setattr__(self, "head", self.low[:_HEAD])
 
     def has_figure(self) -> bool:
-        """Whether a number is told."""
-        return has_figure(self.head, self.vocabulary.numbers)
+        """Whether a number is told, other than those of a list's points."""
+        return has_figure(fold(_MARKS.sub("", self.answer[:_HEAD])), self.vocabulary.numbers)
 
     def unspaced(self) -> bool:
         """Whether it is in a script that has no spaces between words, or needs fewer characters."""

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from demur.classifier.evidence import OBJECTIONS, RESERVE, Evidence, Finding
+from demur.classifier.evidence import DECLINES, OBJECTIONS, RESERVE, Evidence, Finding
 from demur.classifier.fold import OffsetMap
 from demur.classifier.matcher import HEAD, Hit, Scan
 from demur.classifier.rulebook import Rulebook
@@ -25,6 +25,8 @@ OPENING = 400
 UNMISTAKABLE = 0.9
 #: Log odds of the learned signal from which an objection that opens an ordered text is the model's, not the text's.
 LECTURE = 0.75
+#: From which a decline in the first sentence is the model's.
+EVIDENT = 3.0
 #: Characters before a rule that may only stand after something was delivered. Own choice.
 _SOME_MATTER = 14
 #: The shortest sentence that counts as taken from the ask, and words before it that ask for the opposite.
@@ -243,6 +245,7 @@ def _frank(finding: Finding, evidence: Evidence) -> bool:
     if rule.signal.name not in RESERVE:
         return False
     plain = rule.weight >= UNMISTAKABLE or rule.signal.name == "capability_denial"
+    plain = plain or (finding.sentence == 0 and rule.signal.name in DECLINES and evidence.wording >= EVIDENT)
     if not plain and sentence.startswith(("I ", "I'", "I’")):
         plain = evidence.is_line() and bool(_BETWEEN_US.search(sentence))
     if not plain or _SOMEBODY.search(sentence):

@@ -169,7 +169,10 @@ class Wanted:
 
     def judges(self) -> bool:
         """Whether it asks if something is right, lawful, safe or wise: there an admonition is the answer."""
-        return "judgement" in self.wishes or bool(asks.JUDGES.search(self.brief))
+        if asks.JUDGES.search(self.brief):
+            return True
+        ask = plain(self._ask)
+        return any(not asks.AMOUNT.search(ask, 0, start) for start, _ in self.wishes.get("judgement", ()))
 
     def yes_or_no(self) -> bool:
         """Whether a yes or a no is asked for in so many words."""
