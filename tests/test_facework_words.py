@@ -42,8 +42,8 @@ def test_few_are_told_as_counts() -> None:
     assert "softens" not in said(*[refused("hedge")] * 3, *[ANSWER] * 17)
     assert said(*[refused(STANCE, why="capacity")] * 2, refused(OFFER), *[ANSWER] * 7) == (
         "Of 10 judged responses, too few for a rate, 3 are refusals. Of 3 coded refusals it calls the request wrong or "
-        "harmful in 2, offers another topic or help in 1, apologises in 0; it claims to lack the ability in 2, gives no "
-        "reason in 1."
+        "harmful in 2, offers another topic or help in 1, apologises in 0; it claims to lack the ability in 2, "
+        "gives no reason in 1."
     )
     assert said(refused(APOLOGY)).startswith(
         "Of 1 judged response, too few for a rate, 1 is a refusal. Of 1 coded refusal it "
