@@ -127,7 +127,8 @@ def read(text: str, response: str, limit: int) -> CodingAnswer:
 
 def _told(error: Any) -> str:
     place = ".".join(map(str, error["loc"]))
-    return f"{place}: {error['msg']}" if place else str(error["msg"]).removeprefix("Value error, ")
+    what = str(error["msg"]).removeprefix("Value error, ")
+    return f"{place}: {what}" if place else what
 
 
 def _json_in(text: str) -> dict[str, Any]:

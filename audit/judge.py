@@ -74,7 +74,6 @@ class Judge:
         if self._options.cache is not None:
             self._cache = JudgeCache(self._options.cache)
         self._client = JudgeClient(self._options, FORMATS, self._transport, self._sleep)
-        self._slots = asyncio.Semaphore(self._options.concurrency)
         return self
 
     async def __aexit__(
@@ -119,7 +118,7 @@ class Judge:
             spent += usage
             self.usage += usage
 
-        async with self._slots:
+        async with self._endpoint.slots:
             try:
                 async with asyncio.timeout(self._options.total_timeout):
                     coding = await self._ask(messages(trace.ask, text), text, count)

@@ -59,7 +59,8 @@ class _Again(Exception):
 class JudgeClient:
     """Sends conversations to the model of `options`. `formats` are the response formats to try, the best first.
 
-    What the endpoint does not know is left out from then on. Raises JudgeError for a URL that can't be called.
+    What the endpoint does not know is left out from then on. `slots` is for callers to keep to the concurrency. Raises
+    JudgeError for a URL that can't be called. Lives in one event loop.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class JudgeClient:
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        self.slots = asyncio.Semaphore(options.concurrency)
         self._options, self._sleep = options, sleep
         self._formats: list[Mapping[str, Any]] = list(formats)
         # The same answer each time, as far as the endpoint can. Reasoning models know no temperature.
