@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from demur.cli.judge_settings import judge_options
 from demur.cli.main import needs_proxy
 from demur.cli.options import load_settings, settings_flags
 from demur.config import Settings
@@ -28,6 +29,9 @@ def command(config: Path | None, **flags: object) -> int:
     Then read the verdict in the response header x-refusal-verdict, in the refusal_verdict key of a stream's last
     chunk, or under /-/verdicts/{x-refusal-id}.
 
+    With --judge-url and --judge-model a language model reads, after delivery, the responses that the rules are not sure
+    of: their texts leave this machine. What it says is a second line of the verdict log, and under /-/verdicts/.
+
     Every flag is a setting: the same key in demur.toml, or DEMUR_ and its name in the environment. A flag wins over
     the environment, and that over the file. See `demur config show`.
 
@@ -39,7 +43,26 @@ def command(config: Path | None, **flags: object) -> int:
     settings = load_settings(config, flags).settings
     with needs_proxy("serve"):
         from demur.proxy.server import serve
-    return serve(settings, lambda url, admin_url: click.echo(_where(settings, url, admin_url)))
+    options = judge_options(settings, "serve")
+
+    def ready(url: str, admin_url: str) -> None:
+        click.echo(_where(settings, url, admin_url))
+
+    if options is None:
+        return serve(settings, ready)
+    from demur.audit.judge import JudgeError
+    from demur.cli.background_judge import BackgroundJudge
+    from demur.proxy.second_opinion import Reviews
+
+    try:
+        with BackgroundJudge(options) as judge:
+            return serve(
+                settings,
+                ready,
+                reviews=Reviews(judge, below=settings.judge_below, workers=settings.judge_concurrency),
+            )
+    except JudgeError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _where(settings: Settings, url: str, admin_url: str) -> str:
@@ -49,11 +72,12 @@ def _where(settings: Settings, url: str, admin_url: str) -> str:
         places.insert(1, "the finish chunk of a stream")
     if settings.verdict_log:
         places.append(str(settings.verdict_log))
-    return "\n".join(
-        (
-            f"demur listening on {url} → {settings.masked()['upstream']}",
-            f"metrics:  {admin_url}/metrics",
-            f"verdicts: {'; '.join(places)}",
-            f'client:   base_url="{url}/v1"',
-        )
-    )
+    lines = [
+        f"demur listening on {url} → {settings.masked()['upstream']}",
+        f"metrics:  {admin_url}/metrics",
+        f"verdicts: {'; '.join(places)}",
+    ]
+    if settings.judge_url and settings.judge_model:
+        judge = f"{settings.judge_model} at {settings.masked()['judge_url']}"
+        lines.append(f"judge:    {judge} gets the texts of verdicts below {settings.judge_below:g}")
+    return "\n".join([*lines, f'client:   base_url="{url}/v1"'])

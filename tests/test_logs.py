@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -47,7 +48,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_trouble_that_goes_on_is_due_once_a_minute_for_each_subject(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 5.0  # as soon after the start of the machine as you like
-    monkeypatch.setattr(logs.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     seldom = logs.Seldom()
     assert [seldom.due("a"), seldom.due("a"), seldom.due("b")] == [True, False, True]
     now += logs.COMPLAIN_EVERY - 0.1
