@@ -17,7 +17,7 @@ from demur.classifier.verdict import FEATURES, Code, Layer, Rationale, Strategy
 
 #: The reason that an act gives. Those of a later line count only where none of an earlier one is found.
 _REASONS: tuple[Mapping[str, Rationale], ...] = (
-    {"unable": "capacity", "rule": "policy", "blame": "ethics"},
+    {"unable": "capacity", "rule": "policy", "content": "policy", "blame": "ethics"},
     {"concern": "ethics"},
     {"principle": "ethics"},
 )
@@ -26,9 +26,6 @@ _SIGNALS: Mapping[str, Rationale] = {
     "capability_limit": "capacity",
     "capability_denial": "capacity",
     "scope_limit": "policy",
-    "value_statement": "ethics",
-    "admonition": "ethics",
-    "premise_rebuttal": "ethics",
 }
 #: Acts that show a feature wherever they stand, and which.
 _PLAINLY: Mapping[str, str] = {
@@ -90,14 +87,13 @@ class _Coder:
         codes += [self._code("feature", name, features[name]) for name in FEATURES if name in features]
         return Coding(rationale, strategy, {name: name in features for name in FEATURES}, tuple(codes))
 
-    def _deeds(self, names: str | Mapping[str, Rationale], kinds: frozenset[Kind] | None = None) -> list[Deed]:
-        names = (names,) if isinstance(names, str) else names
+    def _deeds(self, name: str, kinds: frozenset[Kind] | None = None) -> list[Deed]:
         return [
             deed
             for clause in self._clauses
             if kinds is None or clause.kind in kinds
             for deed in clause.deeds
-            if deed.act.name in names
+            if deed.act.name == name
         ]
 
     def _marker(self) -> Deed | None:
@@ -118,11 +114,21 @@ class _Coder:
         return not after or after[0] in ".!,;:—–-。！，"
 
     def _reason(self, marker: Deed | None) -> tuple[Rationale, Shown]:
-        """The reason closest to the marker; without a marker the first."""
+        """The reason closest to the marker; without a marker the first. Of one clause its own rule goes first: by it
+        the request is called wrong."""
         for names in _REASONS:
-            if deeds := self._deeds(names, _OF_THE_REQUEST if "principle" not in names else None):
-                nearest = min(deeds, key=lambda deed: _distance(deed, marker)) if marker else deeds[0]
-                return names[nearest.act.name], _shown([nearest])
+            giving = [c for c in self._clauses if c.kind in _OF_THE_REQUEST or "principle" in names]
+            reasons = [
+                (_distance(deed, marker) if marker else 0, clause, deed)
+                for clause in giving
+                for deed in clause.deeds
+                if deed.act.name in names and not (deed.act.name == "content" and marker in clause.deeds)
+            ]
+            if reasons:
+                _, clause, nearest = min(reasons, key=lambda reason: reason[0])
+                own = next((d for d in clause.deeds if d.act.name == "rule"), None) if "rule" in names else None
+                deed = own or nearest
+                return names[deed.act.name], _shown([deed])
         for name, rationale in _SIGNALS.items():
             for finding in self._evidence.fired(name):
                 if marker is None or finding.end <= marker.start or finding.start >= marker.end:
