@@ -14,8 +14,9 @@ The way of one request:
       errors      our own answers
     record      the facts of the running exchange, frozen at its end into an
     observe     Exchange, of which every sink hears once:
-      telemetry…  spans              metrics      counters, shown by admin
+      telemetry…  spans, events      metrics      counters, shown by admin
       verdict_log JSON Lines         store        verdicts to look up by id
+    second_opinion  may review the verdict when all is over; then they hear of it again
 
 Traffic comes first: bytes go on before they are looked at, and whatever fails in looking at them changes none.
 """
