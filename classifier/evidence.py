@@ -98,6 +98,11 @@ class Evidence:
         noes = DECLINES | {"apology_without_substance"}
         return any(self.book.rules[hit.rule].signal.name in noes for hit in scan.hits())
 
+    @lazy
+    def titled(self) -> bool:
+        """Whether a heading stands first: it is no sentence of the opening."""
+        return self.text.startswith("#", self.voice.start)
+
     def too_short(self) -> bool:
         """Whether a single short line came where a text of some length was ordered."""
         return self.is_line() and self.wanted.lengthy

@@ -203,7 +203,7 @@ def _why_not(finding: Finding, evidence: Evidence) -> str | None:
 def _misplaced(finding: Finding, evidence: Evidence) -> str | None:
     """Whether the rule may not stand where it was found."""
     where, sentence = finding.rule.where, finding.sentence
-    first = 0 <= sentence <= 1
+    first = 0 <= sentence <= (2 if evidence.titled else 1)
     if where == "start" and not (first and finding.start <= evidence.sentences[sentence][0] + 3):
         return "does not open the answer"
     if where == "alone" and not (first and _is_sentence(finding, evidence)):
