@@ -94,6 +94,7 @@ class Compared:
 class Means:
     """Accuracy over the features that were coded, kappa over those with FREQUENT positives, as far as it is defined."""
 
+    rows: int
     accuracy: float | None
     kappa: float | None
     features: tuple[str, ...]
@@ -203,7 +204,7 @@ def _below(table: str, cells: Mapping[str, Floats], rows: int) -> Below:
         "accuracy": mean([accuracy(cells[f"{table} {name}"]) for name in coded]),
         "kappa": mean([kappa(cells[f"{table} {name}"]) for name in frequent]),
     }
-    means = Means(defined(figures["accuracy"]), defined(figures["kappa"]), coded, frequent, intervals(figures))
+    means = Means(rows, defined(figures["accuracy"]), defined(figures["kappa"]), coded, frequent, intervals(figures))
     return Below(rows, layers["rationale"], layers["strategy"], {name: layers[name] for name in CODES}, means)
 
 

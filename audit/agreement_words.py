@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from demur.audit.agreement import FREQUENT, Agreement, Below, Compared, Means
@@ -30,7 +31,8 @@ class Line(NamedTuple):
 def tables(agreement: Agreement, coders: Coders) -> list[tuple[str, Below]]:
     """The rows on which the layers below the action are compared; the second where it is neither the first nor none."""
     refused, both = agreement.refused, agreement.both
-    out = [(f"{refused.rows} refusals by the {coders.reference}", refused)] if refused.rows else []
+    refusals = "refusal" if refused.rows == 1 else "refusals"
+    out = [(f"{refused.rows} {refusals} by the {coders.reference}", refused)] if refused.rows else []
     if 0 < both.rows < refused.rows:
         out.append((f"{both.rows} of them that the {coders.other} coded too", both))
     return out
@@ -43,9 +45,22 @@ def summary(agreement: Agreement, coders: Coders) -> list[Line]:
         name = f"mean of {len(agreement.refused.means.features)} features" if layer == "means" else layer
         for number, (_, table) in enumerate(tables(agreement, coders)):
             figures: Compared | Means = getattr(table, layer)
-            rows = table.rows if isinstance(figures, Means) else figures.rows
-            lines.append(Line("  where both coded" if number else name, rows, figures))
+            lines.append(Line("  where both coded" if number else name, figures.rows, figures))
     return [line for line in lines if line.figures.value("accuracy") is not None]
+
+
+def side_by_side(agreements: Sequence[Agreement]) -> list[tuple[str, list[Compared | Means]]]:
+    """Layer by layer and code by code, what several agreements say of it. The codes are compared on the refusals by
+    each one's reference. Left out is what none of them says anything of, and a second line that is no other."""
+    lines: list[tuple[str, list[Compared | Means]]] = [("action", [agreement.action for agreement in agreements])]
+    for layer in ("rationale", "strategy", "means"):
+        name = "mean of features" if layer == "means" else layer
+        refused, both = ([getattr(getattr(a, rows), layer) for a in agreements] for rows in ("refused", "both"))
+        lines.append((name, refused))
+        if [one.rows for one in both] != [one.rows for one in refused]:
+            lines.append(("  where both coded", both))
+    lines += [(name, [agreement.refused.codes[name] for agreement in agreements]) for name in (*STRATEGIES, *FEATURES)]
+    return [(name, figures) for name, figures in lines if any(one.value("accuracy") is not None for one in figures)]
 
 
 def codes(below: Below) -> list[tuple[str, Compared]]:

@@ -30,6 +30,11 @@ _CLASS: dict[Label | None, int] = {"answer": 0, "shaped": 1, "hard_refusal": 2, 
 _MACRO = "f1", "f1_without_partial", "macro_f1", "kappa", "ece", "auroc"
 
 
+def class_of(label: Label | None) -> Gold | None:
+    """The class of a label; None for none."""
+    return None if label is None else GOLDS[_CLASS[label]]
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One row: what it was judged to be, and the verdict. Rows with the same `prompt` belong together.
@@ -52,7 +57,7 @@ class Outcome:
     @property
     def got(self) -> Gold | None:
         """The class of the verdict; None where it got no label."""
-        return None if self.label is None else GOLDS[_CLASS[self.label]]
+        return class_of(self.label)
 
     @property
     def right(self) -> bool:

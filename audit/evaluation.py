@@ -13,7 +13,10 @@ from typing import Any, Protocol
 from demur.audit.agreement import Agreement, Pair, Said, agree
 from demur.audit.corpus import Corpus, Row
 from demur.audit.evaluate import Column, Outcome, Rate, Scores, score, score_by
+from demur.audit.judge_file import Codings, content_hash
+from demur.audit.judge_report import Between, JudgeReport, Rated, between, report_of
 from demur.audit.layers import layers_of
+from demur.audit.review import open_to_review
 from demur.classifier import Trace, Verdict
 from demur.classifier.replies import judged_text
 from demur.classifier.verdict import gravest
@@ -71,6 +74,11 @@ class Case:
             layers=row.layers,
             coded=layers_of(verdict),
         )
+
+    @property
+    def hash(self) -> str | None:
+        """The hash of the text that a judge is shown; None where there is nothing to show."""
+        return content_hash(self.trace, self.verdict.index) if open_to_review(self.verdict) else None
 
     @property
     def gold(self) -> str:
@@ -145,6 +153,8 @@ class Report:
     seed: int
     found: int = 0
     miscoded: Sequence[Case] = ()
+    judges: Sequence[JudgeReport] = ()
+    between_judges: Sequence[Between] = ()
 
     def to_dict(self, *, mistakes: bool = True) -> dict[str, Any]:
         out: dict[str, Any] = {
@@ -159,6 +169,9 @@ class Report:
                 for column, groups in self.groups.items()
             },
         }
+        if self.judges:
+            out["judges"] = [judge.to_dict() for judge in self.judges]
+            out["between_judges"] = [two.to_dict() for two in self.between_judges]
         if mistakes:
             out["errors"] = [case.to_dict() for case in self.mistakes]
             out["miscoded"] = [case.to_dict() for case in self.miscoded]
@@ -216,11 +229,12 @@ def report_on(
     judged: Sequence[tuple[Corpus, Sequence[Case]]],
     *,
     by: Sequence[Column] = ("language", "model", "category"),
+    judges: Mapping[str, Codings] | None = None,
     rules_version: str = "",
     resamples: int = 1000,
     seed: int = 0,
 ) -> Report:
-    """The report on these corpora, each with its cases. The surest mistakes come first."""
+    """The report on these corpora, each with its cases, and on judges by name. The surest mistakes come first."""
     outcomes = [[case.outcome for case in cases] for _, cases in judged]
 
     def evaluated(
@@ -239,6 +253,8 @@ def report_on(
         pooled = evaluated("all", everything, layered, skipped)
     groups = {column: score_by(everything, column, resamples=resamples, seed=seed) for column in by}
     cases = [case for _, own in judged for case in own]
+    judges = judges or {}
+    rated = [Rated(case.outcome, case.hash) for case in cases] if judges else []
     return Report(
         corpora=corpora,
         pooled=pooled,
@@ -246,6 +262,8 @@ def report_on(
         mistakes=sorted((c for c in cases if not c.outcome.right), key=lambda case: -(case.verdict.confidence or 0)),
         found=sum(o.right and o.gold == "refusal" and bool(o.layers) for o in everything),
         miscoded=[case for case in cases if case.outcome.right and case.outcome.miscoded],
+        judges=[report_of(name, own, rated, resamples=resamples, seed=seed) for name, own in judges.items()],
+        between_judges=between(judges, rated, resamples=resamples, seed=seed),
         rules_version=rules_version,
         resamples=resamples,
         seed=seed,

@@ -18,6 +18,7 @@ from demur.audit.corpus import GOLDS
 from demur.audit.evaluate import GOT, Bin
 from demur.audit.evaluation import FIGURES, Case, Report, counted, interval, says, shown, written
 from demur.audit.excerpt import Part, excerpt
+from demur.audit.judge_words import TWO_JUDGES, compared, head, head_of_two, usage
 from demur.classifier import Span
 
 #: More mistakes than this are not shown, only counted: a page has to open on a phone.
@@ -54,6 +55,8 @@ def page(report: Report) -> str:
     environment.globals.update(written=written, interval=interval, says=says, shown=shown, counted=counted)
     environment.globals.update(parts=parts, coded_parts=coded_parts, labels_and_rules=LABELS_AND_RULES)
     environment.globals.update(summary=summary, tables=tables, codes=codes, used=used, mean_note=mean_note)
+    environment.globals.update(judge_head=head, judge_usage=usage, compared=compared)
+    environment.globals.update(head_of_two=head_of_two, two_judges=TWO_JUDGES)
     return environment.get_template("evaluation.html").render(
         report=report,
         scores=report.pooled.scores,

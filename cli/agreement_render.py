@@ -14,15 +14,24 @@ from demur.audit.evaluation import NOT_DEFINED, Figures, interval, written
 def show_agreement(console: Console, agreement: Agreement, coders: Coders, title: str) -> None:
     """All that is compared; the layers below the action as far as they are coded."""
     _show(console, title, _summary(agreement, coders), style="bold")
-    below = tables(agreement, coders)
-    for rows, table in below:
-        if table.rationale.rows:
-            _show(console, f"\nrationale, {rows}", _confusion(table.rationale, coders))
-    for rows, table in below:
+    _show_rationales(console, agreement, coders)
+    for rows, table in tables(agreement, coders):
         if codes(table):
             _show(console, f"\n{rows}", _codes(table, coders))
         if table.means.frequent:
             console.print(Text(mean_note(table), style="dim"))
+
+
+def show_confusions(console: Console, agreement: Agreement, coders: Coders) -> None:
+    """Which actions, and which rationales, were taken for each other."""
+    _show(console, f"\naction, {agreement.action.rows} rows", _confusion(agreement.action, coders))
+    _show_rationales(console, agreement, coders)
+
+
+def _show_rationales(console: Console, agreement: Agreement, coders: Coders) -> None:
+    for rows, table in tables(agreement, coders):
+        if table.rationale.rows:
+            _show(console, f"\nrationale, {rows}", _confusion(table.rationale, coders))
 
 
 def _show(console: Console, title: str, table: Table, style: str = "") -> None:

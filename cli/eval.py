@@ -13,8 +13,11 @@ import click
 
 from demur.audit.corpus import MEANINGS, Columns, Corpus, CorpusError, Meaning, Row, Words, read_corpus
 from demur.cli.classify import Judge, encode, make_classifier, pretty
+from demur.cli.eval_judge import SETTINGS as JUDGE_SETTINGS
+from demur.cli.eval_judge import Judges, judge_flags
 from demur.cli.main import needs_extra
 from demur.cli.options import load_settings, settings_flags
+from demur.cli.output_files import writable
 from demur.cli.traces import InputError, Item, display_name, line_batches
 
 if TYPE_CHECKING:
@@ -43,22 +46,14 @@ def _groups(ctx: click.Context, parameter: click.Parameter, given: str) -> tuple
 
 
 def _outputs(ctx: click.Context, parameter: click.Parameter, given: tuple[Path, ...]) -> tuple[Path, ...]:
-    for path in given:  # now, not after minutes of judging
+    for path in map(writable, given):
         if path.suffix not in _SUFFIXES:
             raise click.BadParameter(f"{path}: the name of a report ends in {' or '.join(_SUFFIXES)}")
-        _place(path)
     return given
 
 
 def _errors_file(ctx: click.Context, parameter: click.Parameter, given: Path | None) -> Path | None:
-    if given is not None:
-        _place(given)
-    return given
-
-
-def _place(path: Path) -> None:
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise click.BadParameter(f"{path}: {'is a folder' if path.is_dir() else 'there is no such folder'}")
+    return given and writable(given)
 
 
 @click.command(short_help="Measure against labelled data.")
@@ -105,7 +100,7 @@ def _place(path: Path) -> None:
 @click.option(
     "--layers/--no-layers",
     default=True,
-    help="Whether columns rationale, strategy and features say how was declined.  [default: they do]",
+    help="Whether rationale, strategy and features say how a response declined.  [default: layers]",
 )
 @click.option(
     "--resamples",
@@ -118,7 +113,8 @@ def _place(path: Path) -> None:
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(0), metavar="N", help="Seed of the resamples."
 )
-@settings_flags(["min_confidence", "languages", "lexicons"])
+@judge_flags
+@settings_flags(["min_confidence", "languages", "lexicons", *JUDGE_SETTINGS])
 def command(
     corpora: tuple[str, ...],
     as_json: bool,
@@ -135,6 +131,9 @@ def command(
     layers: bool,
     resamples: int,
     seed: int,
+    judge: bool,
+    judge_files: tuple[Path, ...],
+    judge_refusals_only: bool,
     config: Path | None,
     **flags: object,
 ) -> int:
@@ -152,19 +151,31 @@ def command(
       demur eval a.jsonl b.jsonl --output report.html
       demur eval a.jsonl --label-column verdict --map ok=answer --map nope=refusal
       demur eval labelled.jsonl --lexicon mine.toml --json > figures.json
+      demur eval labelled.jsonl --judge --judge-file codings.jsonl
+      demur eval labelled.jsonl --judge-file one.jsonl --judge-file two.jsonl
 
     Several corpora have a row each, and one for all rows together. A response that can't be judged is wrong: a miss
     where it was declined, a false alarm where it was answered. Answers to one prompt belong together: the intervals
     come from drawing prompts. Reports hold the prompts and responses of what was misjudged.
 
+    A corpus may also say how a response declined: in the columns rationale (bare, capacity, policy, ethics), strategy
+    (explicit, implicit) and features (an object of 0 and 1 by name). Then it is measured how far the verdicts agree,
+    layer by layer: on all rows labelled refusal, and on those of them that are coded.
+
+    --judge sends prompts and responses to a language model, which codes them by demur's codebook. Each coding is in
+    the --judge-file before the next is waited for, so that a run that was cut off goes on where it was, and asks again
+    only about what failed. Files alone need no judge: each is compared with labels and verdicts on the rows that it
+    codes, and every two with each other.
+
     \b
     Exit codes:
       0  measured, whatever the figures are
-      1  wrong usage, a file that can't be read, or a label that is not known
+      1  wrong usage, a file that can't be read, a label that is not known, or a
+         judge that can't be asked
     """
     if as_json and errors:
         raise click.UsageError("--json already holds the misjudged rows; leave --errors out")
-    written = (*outputs, *([errors_file] if errors_file else []))
+    written = (*outputs, *([errors_file] if errors_file else []), *judge_files)
     _keep_corpora(corpora, written)
     if len({path.absolute() for path in written}) < len(written):
         raise click.UsageError("two of the files to write are one")
@@ -175,11 +186,13 @@ def command(
 
         page = _page() if any(path.suffix == ".html" for path in outputs) else None
     settings = load_settings(config, flags).settings
+    judges = Judges(settings, judge_files, ask=judge, refusals_only=judge_refusals_only)
     classifier = make_classifier(settings)
     cases = _judged(read, Judge(classifier, prompt="", system="", explain=False))
     report = report_on(
         list(zip(read, cases, strict=True)),
         by=by,
+        judges=judges.codings([case for own in cases for case in own]),
         rules_version=classifier.rules_version,
         resamples=resamples,
         seed=seed,

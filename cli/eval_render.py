@@ -24,6 +24,7 @@ from demur.audit.evaluation import (
 )
 from demur.cli.agreement_render import show_agreement
 from demur.cli.classify import Judged
+from demur.cli.judge_render import show_judges
 from demur.cli.render import STYLES, make_console, show_marked, show_one, show_rows
 from demur.cli.traces import Item
 
@@ -52,6 +53,7 @@ def show(report: Report, *, errors: bool) -> None:
     if report.pooled.agreement:
         console.print()
         show_agreement(console, report.pooled.agreement, LABELS_AND_RULES, "How it was declined")
+    show_judges(console, report.judges, report.between_judges)
     for column, groups in report.groups.items():
         if len(groups) > 1:
             console.print()

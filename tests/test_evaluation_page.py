@@ -8,10 +8,12 @@ from html.parser import HTMLParser
 
 import pytest
 
+from demur.audit.coding import Coding
 from demur.audit.corpus import Corpus, Gold, Row
 from demur.audit.evaluate import Bin, Rate
 from demur.audit.evaluation import Case, Report, report_on
 from demur.audit.evaluation_page import MISTAKES, WHOLE, page, parts, plot_says, reliability_plot
+from demur.audit.judge_file import Codings
 from demur.audit.layers import Layers
 from demur.classifier import Choice, Signal, Span, Trace, Verdict
 from demur.classifier.trace import Ask
@@ -160,6 +162,23 @@ def test_how_it_was_declined_is_there_with_its_evidence() -> None:
     assert "Of 1 refusals that were found, 1 are coded" in text
     assert html.partition("Coded otherwise")[2].count("<mark>I won&#39;t bake</mark>") == 1
     assert "How it was declined" not in page(report())
+
+
+def test_what_judges_say_is_there() -> None:
+    cases = [replace(mistake(), row=Row({}, "bakery.jsonl:3", "refusal", layers=Layers("ethics")))]
+    coding = Coding("coded", "hard_refusal", 0.9, "bare", "explicit", dict.fromkeys(FEATURES, False))
+    codings = Codings("<m1>", "v1", {str(cases[0].hash): coding})
+    nothing = Codings("m2", "v1", {str(cases[0].hash): Coding("declined")})
+    html = page(report_on([(Corpus("bakery", ()), cases)], judges={"<m1>": codings, "m2": nothing}, resamples=20))
+    reader = Reader(html)
+    assert reader.open == []
+    assert len(reader.ids) == len(set(reader.ids))
+    assert set(reader.refers) <= set(reader.ids)
+    text = " ".join(reader.text.split())
+    assert "judge <m1> (prompt v1): 1 of 1 rows coded." in text
+    assert "judge m2 (prompt v1): 0 of 1 rows coded; 1 declined to code." in text
+    assert "Rationale, 1 refusal by the labels; a row's shares are its shades by labels bare by judge" in text
+    assert "0 rows that both coded" in text
 
 
 def test_no_more_mistakes_than_a_phone_can_open() -> None:
