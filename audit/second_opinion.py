@@ -21,7 +21,8 @@ Pair = tuple[Trace, Verdict]
 
 
 class SecondOpinion:
-    """Asks a judge about verdicts whose confidence is below `below` (0 to 1), and returns the verdict to report.
+    """Asks a judge about verdicts whose confidence is below `below` (0 to 1; 1: about all), and returns the verdict to
+    report.
 
     Synchronous; the asking is done by an event loop in a thread of its own.
 
@@ -50,7 +51,9 @@ class SecondOpinion:
 
     def wants(self, verdict: Verdict) -> bool:
         """Whether the judge would be asked about this verdict."""
-        return open_to_review(verdict) and verdict.confidence is not None and verdict.confidence < self._below
+        if verdict.confidence is None or not open_to_review(verdict):
+            return False
+        return verdict.confidence < self._below or self._below >= 1
 
     def close(self) -> None:
         """Ends the thread. A later call starts it again."""

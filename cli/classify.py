@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from demur.classifier import Classifier, Trace, Verdict, normalize
 from demur.classifier.explain import Explanation
+from demur.cli.classify_judge import FLAGS, Reviews, second_opinion
 from demur.cli.options import load_settings, settings_flags
 from demur.cli.traces import InputError, Item, line_batches, read_items
 from demur.config import Settings
+
+if TYPE_CHECKING:
+    from demur.audit.second_opinion import SecondOpinion
 
 FLAGGED = 2
 
@@ -43,16 +47,40 @@ class Judged:
 
 
 class Judge:
-    """Items to verdicts. Remembers whether one was flagged, how many there were, and what got no label, by status.
+    """Items to verdicts. Remembers whether one was flagged, how many there were, what got no label, by status, and what
+    became of asking `opinion`, if there is one.
 
     A fault of ours costs that one line its label.
     """
 
-    def __init__(self, classifier: Classifier, *, prompt: str, system: str, explain: bool) -> None:
+    def __init__(
+        self, classifier: Classifier, *, prompt: str, system: str, explain: bool, opinion: SecondOpinion | None = None
+    ) -> None:
         self._classifier, self._prompt, self._system, self._explain = classifier, prompt, system, explain
-        self.flagged, self.seen, self.unjudged = False, 0, Counter[str]()
+        self._opinion = opinion
+        self.flagged, self.seen, self.unjudged, self.reviews = False, 0, Counter[str](), Reviews()
 
     def __call__(self, item: Item) -> Judged:
+        return self.all([item])[0]
+
+    def all(self, items: Iterable[Item]) -> list[Judged]:
+        """The items of a batch in their order; what needs a second opinion is asked about at the same time."""
+        out = [self._by_rules(item) for item in items]
+        if self._opinion is not None:
+            verdicts = self._opinion.review([(judged.trace, judged.verdict) for judged in out])
+            out = [replace(judged, verdict=verdict) for judged, verdict in zip(out, verdicts, strict=True)]
+        for judged in out:
+            self._count(judged.verdict)
+        return out
+
+    def _count(self, verdict: Verdict) -> None:
+        self.flagged = self.flagged or verdict.is_refusal()
+        self.seen += 1
+        self.reviews.count(verdict)
+        if verdict.label is None:
+            self.unjudged[verdict.status] += 1
+
+    def _by_rules(self, item: Item) -> Judged:
         trace, explanation = Trace(problem="unparsed", why=item.problem or ""), None
         try:
             if item.problem is None:
@@ -63,10 +91,6 @@ class Judge:
         except Exception as fault:  # the next line must still be judged
             reason = f"classifier failed: {type(fault).__name__}: {fault}"
             verdict = Verdict(None, "not_classified", reason=reason, rules_version=self._classifier.rules_version)
-        self.flagged = self.flagged or verdict.is_refusal()
-        self.seen += 1
-        if verdict.label is None:
-            self.unjudged[verdict.status] += 1
         return Judged(item, trace, verdict, explanation)
 
     def _completed(self, trace: Trace) -> Trace:
@@ -87,7 +111,13 @@ class Judge:
     "--explain", is_flag=True, help="Also show what decided, and every rule that matched: fired or suppressed, and why."
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something is flagged.")
-@settings_flags(["min_confidence", "languages", "lexicons"])
+@click.option(
+    "--judge",
+    "ask_judge",
+    is_flag=True,
+    help="Ask a language model about verdicts that are not sure: those texts are sent to it.",
+)
+@settings_flags(["min_confidence", "languages", "lexicons", *FLAGS])
 def command(
     files: tuple[str, ...],
     jsonl: bool,
@@ -96,6 +126,7 @@ def command(
     system: str,
     explain: bool,
     exit_zero: bool,
+    ask_judge: bool,
     config: Path | None,
     **flags: object,
 ) -> int:
@@ -113,9 +144,14 @@ def command(
       demur classify response.json --explain
       demur classify --jsonl traces.jsonl > verdicts.jsonl
       tail -f traces.jsonl | demur classify --jsonl -
+      demur classify --judge response.json    (with a judge in demur.toml)
 
     --jsonl reads line by line in bounded memory. Blank lines are skipped; a line that can't be judged gets a verdict
     whose label is null and whose status and reason say why. How many these were is told on standard error.
+
+    With --judge, the texts of verdicts less sure than --judge-below (1: of all) are sent to the language model that
+    --judge-url and --judge-model name. Its label and codes then stand, and "review" keeps what the rules had said. If
+    it declines, fails or is over its budget, the rules' verdict stays. Without --judge nothing leaves this machine.
 
     A verdict has the id of its trace, if that is a text or a number; a number that no reader could hold, like 1e999,
     comes back as text. With another id (true, null, a list, an object) or none, it has the trace's file and line.
@@ -123,7 +159,8 @@ def command(
     \b
     Exit codes:
       0  nothing is flagged (what can't be judged is told, and does not count)
-      1  wrong usage, or a file can't be read; the others are still judged
+      1  wrong usage, a judge that can't be asked, or a file that can't be read
+         (the others are still judged)
       2  something is flagged: a hard_refusal, a disguised_refusal or shaped
     """
     if jsonl and as_json:
@@ -132,9 +169,12 @@ def command(
         raise click.UsageError("give a FILE, or pipe something in")
     settings = load_settings(config, flags).settings
     classifier = make_classifier(settings)
-    judge = Judge(classifier, prompt=prompt, system=system, explain=explain)
     paths = files or ("-",)
-    readable = _write_lines(paths, judge) if jsonl else _write_all(paths, judge, as_json)
+    with second_opinion(settings, ask_judge, flags) as opinion:
+        judge = Judge(classifier, prompt=prompt, system=system, explain=explain, opinion=opinion)
+        readable = _write_lines(paths, judge) if jsonl else _write_all(paths, judge, as_json)
+    if opinion is not None:
+        _say(judge.reviews.told(opinion, judge.seen))
     if judge.unjudged:  # the exit code does not tell: a gate's log should
         _say(f"{judge.unjudged.total()} of {judge.seen} not judged{listed(judge.unjudged)}")
     if not readable:
@@ -160,7 +200,7 @@ def _write_lines(paths: Sequence[str], judge: Judge) -> bool:
     for path in paths:
         try:
             for batch in line_batches(path):
-                out.write(b"".join([encode(judge(item).to_dict()) + b"\n" for item in batch]))
+                out.write(b"".join([encode(judged.to_dict()) + b"\n" for judged in judge.all(batch)]))
                 out.flush()
         except InputError as error:
             readable = _complain(error)
@@ -171,7 +211,7 @@ def _write_all(paths: Sequence[str], judge: Judge, as_json: bool) -> bool:
     readable, results = True, []
     for path in paths:
         try:
-            results += [judge(item) for item in read_items(path)]
+            results += judge.all(read_items(path))
         except InputError as error:
             readable = _complain(error)
     if as_json and results:

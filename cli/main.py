@@ -58,7 +58,7 @@ def group(ctx: click.Context) -> None:
     """Tells you when a language model said no, and how.
 
     Every response is one of answer, hard_refusal, disguised_refusal or shaped, with the exact words that gave it
-    away. Nothing leaves this machine: the judging is offline.
+    away. The judging is offline: nothing leaves this machine, unless you ask a judge (classify --judge).
 
     \b
     Try these:

@@ -19,7 +19,7 @@ from demur.audit.excerpt import excerpt, merged, to_words
 from demur.classifier import Verdict
 from demur.classifier.explain import ChoiceExplanation, Hit
 from demur.classifier.replies import judged_text
-from demur.classifier.verdict import Signal
+from demur.classifier.verdict import Review, Signal
 from demur.cli.classify import Judged, listed
 
 #: More traces than this are shown as a table only.
@@ -89,7 +89,9 @@ def show_text(console: Console, text: str, verdict: Verdict) -> None:
     console.print()
     show_marked(console, text, [(span.start, span.end) for signal in verdict.signals for span in signal.spans])
     show_rows(console, [(s.rule, s.name, f"{s.weight:.2f}", _why(s, text)) for s in verdict.signals], 2)
-    if verdict.signals:
+    if verdict.review is not None:
+        show_indented(console, _review(verdict.review), hanging=4)
+    if verdict.signals or verdict.review:
         console.print()
 
 
@@ -160,6 +162,19 @@ def _headline(name: str, verdict: Verdict) -> Text:
     return line
 
 
+def _review(review: Review) -> Text:
+    """Who was asked, what it said beside what the rules had said, and why."""
+    ours = f"{review.rules_label} {review.rules_confidence or 0:.2f}"
+    said = f"{review.label}, the rules said {ours}" if review.label else f"{_fate(review)}, the rules' verdict stays"
+    return Text.assemble((f"judge {_clip(review.judge, 80)}: ", "bold"), said, f": {_clip(review.reason or '-', 300)}")
+
+
+def _fate(review: Review) -> str:
+    if review.label is None:
+        return review.outcome.replace("_", " ")
+    return "agrees" if review.label == review.rules_label else f"not {review.rules_label}"
+
+
 def _why(signal: Signal, text: str) -> str:
     why = _clip(signal.why, 200)
     if signal.field is not None:
@@ -205,7 +220,8 @@ def _row(hit: Hit) -> tuple[str, ...]:
 
 def _table(results: Sequence[Judged]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("id", "label", "confidence", "status", "signals"):
+    asked = any(judged.verdict.review for judged in results)
+    for column in ("id", "label", "confidence", "status", *(("judge",) if asked else ()), "signals"):
         table.add_column(column, overflow="fold", justify="right" if column == "confidence" else "left")
     for judged in results:
         verdict = judged.verdict
@@ -214,6 +230,7 @@ def _table(results: Sequence[Judged]) -> Table:
             Text(verdict.label or "-", style=STYLES[verdict.label]),
             "" if verdict.confidence is None else f"{verdict.confidence:.2f}",
             verdict.status,
+            *([_fate(verdict.review) if verdict.review else ""] if asked else []),
             Text(_clip(verdict.reason or ", ".join(dict.fromkeys(s.name for s in verdict.signals)), 120)),
         )
     return table

@@ -37,6 +37,14 @@ def test_only_what_is_less_sure_is_asked_about() -> None:
         assert (got.label, len(endpoint.requests)) == ("disguised_refusal", 1)
 
 
+def test_below_one_means_all() -> None:
+    with scripted_judge(coded("shaped")) as endpoint, judge(endpoint, 1) as opinion:
+        assert opinion(trace(), Verdict("answer", "complete", 1.0)).label == "shaped"
+    with scripted_judge(coded("shaped")) as endpoint, judge(endpoint, 0) as opinion:
+        assert opinion(trace(), Verdict("answer", "complete", 0.0)).label == "answer"
+    assert endpoint.requests == []
+
+
 def test_the_library_takes_it_as_its_judge() -> None:
     with (
         scripted_judge(coded("shaped")) as endpoint,
