@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from demur.classifier.clauses import clauses
 from demur.classifier.evidence import DECLINES, OBJECTIONS, RESERVE, Evidence, Finding
 from demur.classifier.features import features
 from demur.classifier.lazy import lazy
@@ -133,7 +132,7 @@ class Case:
         evidence = self.evidence
         first = min((f.start for f in evidence.fired("partial_decline", *DECLINES)), default=0)
         found = False
-        for clause in clauses(evidence.text, evidence.voice, evidence.book):
+        for clause in evidence.clauses:
             if clause.end > first:
                 return found
             if clause.does(*_PREFACING):

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Literal
 
-from demur.classifier.acts import Act
+from demur.classifier.act import Act
 from demur.classifier.fold import OffsetMap
-from demur.classifier.rulebook import Rulebook
+from demur.classifier.rulebook import Tongue
 from demur.classifier.voice import Voice, sentences
 
 #: What a clause is about: the refusal itself; the request and its effects; a moral norm; help that is offered; what the
@@ -54,48 +54,49 @@ class Clause:
         return any(deed.act.name in names for deed in self.deeds)
 
 
-def clauses(text: str, voice: Voice, book: Rulebook) -> list[Clause]:
-    """The clauses of the model's own text, in order, as far as it is read."""
+def clauses(text: str, voice: Voice, tongues: Sequence[Tongue]) -> list[Clause]:
+    """The clauses of the model's own text, in order, as far as it is read, with the acts of `tongues`."""
     end = min(voice.end, voice.start + READ)
     parts = sentences(text, voice.start, end)
     inside: list[list[Deed]] = [[] for _ in parts]
     starts = [start for start, _ in parts]
-    for deed in _deeds(text, voice, end, book):
-        if (at := bisect_right(starts, deed.start) - 1) >= 0:
-            inside[at].append(deed)
-    out = [
-        clause
-        for part, deeds in zip(parts, inside, strict=True)
-        for clause in _split(text, *part, _valid(text, *part, deeds, book))
-    ]
+    for tongue in tongues:
+        for deed in _deeds(text, voice, end, tongue):
+            if (at := bisect_right(starts, deed.start) - 1) >= 0:
+                inside[at].append(deed)
+    out: list[Clause] = []
+    for (start, stop), deeds in zip(parts, inside, strict=True):
+        deeds.sort(key=_place)
+        out += _split(text, start, stop, _valid(text[start:stop], deeds, tongues))
     _tell_kinds(out)
     return out
 
 
-def _deeds(text: str, voice: Voice, end: int, book: Rulebook) -> list[Deed]:
-    """What the acts' phrases find, by place; of one act's phrases that overlap the first and longest."""
-    scan = book.act_matcher.scan()
+def _deeds(text: str, voice: Voice, end: int, tongue: Tongue) -> Iterator[Deed]:
+    """What the phrases of acts find, by place; of one act's phrases that overlap the first and longest."""
+    scan = tongue.matcher.scan()
     scan.run(text[voice.start : end])
     places = OffsetMap(text, voice.start, scan.blocks)
     until: dict[int, int] = {}
-    out = []
     for number, begins, ends in scan.hits():
         if begins < until.get(number, 0):
             continue
         until[number] = ends
         start, stop = places.span(begins, ends)
-        if voice.fences and voice.foreign(text, start):
-            continue
-        out.append(Deed(book.acts[number], start, stop))
-    return out
+        if not (voice.fences and voice.foreign(text, start)):
+            yield Deed(tongue.acts[number], start, stop)
 
 
-def _valid(text: str, start: int, end: int, deeds: list[Deed], book: Rulebook) -> list[Deed]:
+def _place(deed: Deed) -> int:
+    return deed.start
+
+
+def _valid(sentence: str, deeds: list[Deed], tongues: Sequence[Tongue]) -> list[Deed]:
     """Those that no near miss in the same sentence voids."""
     if not any(deed.act.unless for deed in deeds):
         return deeds
-    void = {book.acts[number].id for number in book.act_matcher.voided(text[start:end])}
-    return [deed for deed in deeds if deed.act.id not in void]
+    void = {tongue.acts[number].id for tongue in tongues for number in tongue.matcher.voided(sentence)}
+    return [deed for deed in deeds if deed.act.id not in void] if void else deeds
 
 
 def _split(text: str, start: int, end: int, deeds: Sequence[Deed]) -> Iterator[Clause]:

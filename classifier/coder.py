@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from demur.classifier.clauses import Clause, Deed, Kind, clauses
+from demur.classifier.clauses import Clause, Deed, Kind
 from demur.classifier.evidence import Evidence
 from demur.classifier.verdict import FEATURES, Code, Layer, Rationale, Strategy
 
@@ -70,12 +70,12 @@ class Shown(NamedTuple):
 
 def code(evidence: Evidence) -> Coding:
     """The layers of a refusal."""
-    return _Coder(evidence, clauses(evidence.text, evidence.voice, evidence.book)).coding()
+    return _Coder(evidence).coding()
 
 
 class _Coder:
-    def __init__(self, evidence: Evidence, found: Sequence[Clause]) -> None:
-        self._evidence, self._text, self._clauses = evidence, evidence.text, found
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence, self._text, self._clauses = evidence, evidence.text, evidence.clauses
 
     def coding(self) -> Coding:
         marker = self._marker()

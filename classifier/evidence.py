@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass, field
 
+from demur.classifier.clauses import Clause, clauses
 from demur.classifier.lazy import lazy
 from demur.classifier.lexicon import Rule, Vocabulary, signal_kinds
 from demur.classifier.rulebook import Rulebook
@@ -145,6 +146,11 @@ class Evidence:
     def matter_text(self) -> str:
         """The head's sentences without reserve, as they stand."""
         return "".join(self.text[a:b] for i, (a, b) in enumerate(self.sentences) if not self.reserved(i))
+
+    @lazy
+    def clauses(self) -> list[Clause]:
+        """The answer clause by clause."""
+        return clauses(self.text, self.voice, self.book.tongues(self.language))
 
     def unmarked_before(self, sentence: int) -> float:
         """Latin characters' worth of the sentences before `sentence` that no rule marks."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from demur.classifier.acts import Act
+from demur.classifier.act import Act
 from demur.classifier.clauses import clauses
 from demur.classifier.lexicon import LexiconError, Rule
 from demur.classifier.rulebook import Rulebook
@@ -26,7 +26,11 @@ def fires(rule: Rule, text: str, book: Rulebook) -> bool:
 
 def shows(act: Act, text: str, book: Rulebook) -> bool:
     """Whether `text` as a whole response shows `act`."""
-    return any(deed.act is act for clause in clauses(text, find_voice(text, 0), book) for deed in clause.deeds)
+    return any(
+        deed.act is act
+        for clause in clauses(text, find_voice(text, 0), book.tongues(act.language))
+        for deed in clause.deeds
+    )
 
 
 def check_examples(checked: Iterable[Rule | Act], book: Rulebook) -> None:

@@ -41,7 +41,8 @@ class Classifier:
     ) -> None:
         self._book = Rulebook.load(lexicons, languages)
         own = set(map(str, lexicons))
-        check_examples([entry for entry in (*self._book.rules, *self._book.acts) if entry.file in own], self._book)
+        check_examples((rule for rule in self._book.rules if rule.file in own), self._book)
+        check_examples((act for act in self._book.acts if act.file in own), self._book)
         self._min_confidence = min_confidence
         self.rules_version = self._book.version
 

@@ -16,7 +16,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from demur.classifier.acts import ACTS, WHERE, Act
+from demur.classifier.act import ACTS, WHERE, Act
 from demur.classifier.fold import fold_pattern
 from demur.classifier.grammar import GrammarError, Pattern, expand
 from demur.classifier.verdict import Label
@@ -144,7 +144,8 @@ def load_lexicons(
         digest.update(text.encode())
         lexicons.append(read_lexicon(text, name))
     seen: dict[str, str] = {}
-    for entry in (entry for lexicon in lexicons for entry in (*lexicon.rules, *lexicon.acts)):
+    entries: list[Rule | Act] = [entry for lexicon in lexicons for entry in (*lexicon.rules, *lexicon.acts)]
+    for entry in entries:
         if entry.id in seen:
             raise LexiconError(f"{entry.file}: rule {entry.id}: the id is taken already, in {seen[entry.id]}")
         seen[entry.id] = entry.file

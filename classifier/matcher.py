@@ -166,7 +166,8 @@ class Matcher:
         text = plain(sentence)
         out: set[int] = set()
         past = _past(text)
-        for end, anchor in _some_of_each(self._unless.find(text)):
+        found = [one for one in self._unless.find(text) if not _within_word(text, one[0] - one[1].length)]
+        for end, anchor in _some_of_each(found):
             out.update(hit.rule for hit in _closely(text, end - anchor.length, end, anchor.phrases, past))
         return frozenset(out)
 
@@ -222,8 +223,10 @@ class Scan:
         found: list[tuple[int, _Anchor]] = []
         for last, anchor in self._found[bisect_left(self._found, since, key=_last) :]:
             if anchor.everywhere if everywhere else anchor.phrases:
-                if since <= last + 1 - anchor.length < until:
-                    found.append((last, anchor))
+                start = last + 1 - anchor.length
+                if since <= start < until:
+                    if not _within_word(text, start):
+                        found.append((last, anchor))
                 elif last >= beyond:
                     break
         for last, anchor in _some_of_each(found):
@@ -255,11 +258,9 @@ def _some_of_each(found: list[tuple[int, _Anchor]]) -> list[tuple[int, _Anchor]]
 
 
 def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) -> list[Hit]:
-    """The hits of `patterns`, whose anchor stands at `start` to `end`: word edges and the steps that follow."""
+    """The hits of `patterns`, whose anchor stands at `start` to `end`: how its word ends, and the steps that follow."""
     within = start > 1 and text[start - 2] not in _BREAKS and text[start - 1] not in _UNSPACED_BREAKS
-    if (within and patterns.open_only) or (
-        start and text[start - 1] != " " and _wordish(text[start - 1]) and _wordish(text[start])
-    ):
+    if within and patterns.open_only:
         return []
     goes_on = _continues(text, end)
     hits = [
@@ -359,6 +360,11 @@ def _past_unspaced(text: str, at: int) -> int:
     if unspaced := _UNSPACED_RE.search(text, at, at + _LONGEST_WORD if stop < 0 else stop):
         return unspaced.start()
     return -1 if stop < 0 or text[stop - 1] in _STOPS else stop
+
+
+def _within_word(text: str, start: int) -> bool:
+    """Whether `start` stands inside a word."""
+    return start > 0 and text[start - 1] != " " and _wordish(text[start - 1]) and _wordish(text[start])
 
 
 def _wordish(char: str) -> bool:

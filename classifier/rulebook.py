@@ -6,12 +6,21 @@ from collections.abc import Collection, Sequence
 from copy import copy
 from pathlib import Path
 
+from demur.classifier.act import Act
 from demur.classifier.languages import Speech
 from demur.classifier.lexicon import Lexicon, Vocabulary, load_lexicons, words_of_languages
 from demur.classifier.matcher import Matcher
 from demur.classifier.weights import Weights, load_weights
 from demur.classifier.wishes import Wishes
 from demur.classifier.wording import Wording, load_wording
+
+
+class Tongue:
+    """The acts of one language, compiled."""
+
+    def __init__(self, acts: tuple[Act, ...]) -> None:
+        self.acts = acts
+        self.matcher = Matcher(acts)
 
 
 class Rulebook:
@@ -21,7 +30,10 @@ class Rulebook:
         self.rules = tuple(rule for lexicon in lexicons for rule in lexicon.rules)
         self.matcher = Matcher(self.rules)
         self.acts = tuple(act for lexicon in lexicons for act in lexicon.acts)
-        self.act_matcher = Matcher(self.acts)
+        self._tongues = {
+            language: Tongue(tuple(act for act in self.acts if act.language == language))
+            for language in dict.fromkeys(act.language for act in self.acts)
+        }
         self.wishes = Wishes(lexicons)
         self.speech = Speech(lexicons, words_of_languages())
         self._vocabularies: dict[str, Vocabulary] = {}
@@ -31,6 +43,13 @@ class Rulebook:
         self.weights = load_weights()
         self.wording = load_wording()
         self.version = version
+
+    def tongues(self, language: str | None) -> Sequence[Tongue]:
+        """The acts to look for in a text of this language: its own and English ones, which stand in many texts; in a
+        text of a language that cannot be told, all."""
+        if language not in self._tongues:
+            return tuple(self._tongues.values())
+        return [self._tongues[name] for name in dict.fromkeys((language, "en")) if name in self._tongues]
 
     def vocabulary(self, language: str | None) -> Vocabulary:
         """The words of a language; of one that no lexicon covers there are none."""
