@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from demur.classifier.clauses import Clause, Deed, Kind
@@ -167,10 +168,9 @@ class _Coder:
 
     def _offers(self) -> list[Deed]:
         """What is offered and not carried out at once."""
-        following = [*self._clauses[1:], None]
         return [
             deed
-            for clause, after in zip(self._clauses, following, strict=True)
+            for clause, after in zip_longest(self._clauses, self._clauses[1:])
             if clause.kind == "offer" and not (after and after.kind == "help" and after.does("deliver"))
             for deed in clause.deeds
             if deed.act.name == "offer"

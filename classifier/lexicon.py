@@ -144,7 +144,9 @@ def load_lexicons(
         digest.update(text.encode())
         lexicons.append(read_lexicon(text, name))
     seen: dict[str, str] = {}
-    entries: list[Rule | Act] = [entry for lexicon in lexicons for entry in (*lexicon.rules, *lexicon.acts)]
+    entries: list[Rule | Act] = []
+    for lexicon in lexicons:
+        entries += (*lexicon.rules, *lexicon.acts)
     for entry in entries:
         if entry.id in seen:
             raise LexiconError(f"{entry.file}: rule {entry.id}: the id is taken already, in {seen[entry.id]}")

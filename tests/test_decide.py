@@ -195,7 +195,7 @@ def test_below_the_wanted_confidence_a_flag_stays_an_answer() -> None:
 def test_a_lone_limit_or_scope_is_the_reason() -> None:
     assert judged("I can't open attachments.", "Open it.").rationale == "capacity"
     assert judged("I only handle questions about library cards.", "Who won?").rationale == "policy"
-    assert judged("I can't help with that.", "Do it.").rationale is None
+    assert judged("I can't help with that.", "Do it.").rationale == "bare"
 
 
 def test_the_thing_itself_after_a_limit_is_an_answer() -> None:

@@ -65,7 +65,7 @@ def test_a_users_file_adds_to_ours(tmp_path: Path) -> None:
     ("old", "new", "complaint"),
     [
         ('signal = "scope_limit"', 'signal = "scopes"', "rule site.desk: unknown signal 'scopes'"),
-        ('id = "site.desk"', 'id = "fact.desk"', "rule fact.desk: the ids wording, delivery., fact. are taken"),
+        ('id = "site.desk"', 'id = "fact.desk"', "rule fact.desk: the ids wording, delivery., fact., layers. are taken"),
         (
             "weight = 0.9",
             'weight = 0.9\nunless = ["my_desk"]',
