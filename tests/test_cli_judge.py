@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ from scripted_judge import (
 from demur.classifier import default_classifier
 from demur.cli import classify as command
 from demur.cli.main import run
+from demur.config import Settings, load
 
 NO = "I can't help with that."
 NAMED = ["--judge", "--judge-url", "http://127.0.0.1:1/v1", "--judge-model", "m"]
@@ -174,6 +176,16 @@ def test_what_cannot_be_asked_is_a_clear_error(
     captured = capsys.readouterr()
     assert words in captured.err
     assert KEY not in captured.err + captured.out
+
+
+def test_the_settings_of_the_docs_are_settings(tmp_path: Path) -> None:
+    text = (Path(__file__).parent.parent / "docs" / "judge.md").read_text("utf-8")
+    [example] = re.findall(r"^```toml\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    (tmp_path / "demur.toml").write_text(example, "utf-8")
+    settings = load(tmp_path / "demur.toml", {}).settings
+    assert (settings.judge_key_env, settings.judge_max_tokens) == ("OPENAI_API_KEY", 2_000_000)
+    for name in set(re.findall(r"`(judge_\w+)`", text)):
+        assert name in Settings.model_fields
 
 
 def test_a_live_pipe_gets_its_reviewed_verdicts_line_by_line() -> None:

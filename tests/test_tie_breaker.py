@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,15 @@ def test_the_library_takes_it_as_its_judge() -> None:
         verdict = classify({"prompt": "Do it.", "response": NO}, judge=opinion)
     assert verdict.review is not None
     assert (verdict.label, verdict.review.rules_label) == ("shaped", "hard_refusal")
+
+
+def test_the_example_of_the_docs_runs() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "judge.md").read_text("utf-8")
+    [example] = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {}
+    with scripted_judge(coded("disguised_refusal", quotes={"label": ["Fruit is a gift of nature"]})) as endpoint:
+        exec(compile(example.replace("http://127.0.0.1:11434/v1", endpoint.url), "docs/judge.md", "exec"), names)
+    assert names["verdict"].label == "disguised_refusal"
 
 
 def test_several_are_asked_about_at_once_and_come_back_in_order() -> None:
