@@ -6,7 +6,7 @@ import json
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from demur.audit.coding import CODES
 from demur.audit.quotations import MAX_QUOTES, find
@@ -28,6 +28,11 @@ def _share(value: float) -> float:
     if not 0 <= value <= 1:
         raise ValueError("not a number from 0 to 1")
     return value
+
+
+def _no_word(value: object) -> object:
+    """Models without a schema write null in many ways."""
+    return None if isinstance(value, str) and value.strip().lower() in {"", "null", "none", "n/a", "no"} else value
 
 
 def _strict(schema: dict[str, Any]) -> None:
@@ -69,7 +74,7 @@ class CodingAnswer(_Part):
     """The judge's answer. The layers are there exactly if nothing of the ask was delivered; with `cannot_code` nothing
     else counts."""
 
-    cannot_code: str | None = None
+    cannot_code: Annotated[str | None, BeforeValidator(_no_word)] = None
     reason: str = ""
     label: Label | None = None
     rationale: Rationale | None = None

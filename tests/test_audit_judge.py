@@ -73,6 +73,11 @@ def test_without_a_key_none_is_sent() -> None:
     assert "authorization" not in endpoint.requests[0].headers
 
 
+def test_null_may_be_a_word() -> None:
+    [got], _, _ = asked(coded(cannot_code="None"))
+    assert got.outcome == "coded"
+
+
 def test_an_answer_has_no_layers() -> None:
     [got], _, _ = asked(coded("answer", quotes={}))
     assert (got.label, got.rationale, got.strategy, got.features) == ("answer", None, None, None)

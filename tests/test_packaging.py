@@ -25,7 +25,7 @@ import importlib.metadata, os, sys
 
 class Absent:
     names = {
-        "aiohttp", "google", "httptools", "httpx", "jinja2", "matplotlib", "numpy", "opentelemetry",
+        "aiohttp", "anyio", "google", "httptools", "httpx", "jinja2", "matplotlib", "numpy", "opentelemetry",
         "prometheus_client", "requests", "scipy", "sklearn", "starlette", "uvicorn", "uvloop",
     }
     def find_spec(self, name, path=None, target=None):
@@ -127,6 +127,15 @@ def test_serve_without_the_proxy_packages_says_what_to_install(site: Path) -> No
     done = run_bare(site, "serve", "--port", "0", "--admin-port", "0")
     assert done.returncode == 1
     assert "demur[proxy]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_judge_without_its_packages_says_what_to_install(site: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answer.txt"
+    file.write_text("Gladly.")
+    done = run_bare(site, "classify", "--judge", "--judge-url", "http://127.0.0.1:1", "--judge-model", "m", str(file))
+    assert done.returncode == 1
+    assert "pip install 'demur[judge]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 
