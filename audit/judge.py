@@ -1,13 +1,15 @@
 """A language model as a second opinion: it codes a response by the codebook, through any chat-completions endpoint.
 
-judge_options   which model, within what bounds
-codebook        the conversation that it is asked in (codebook.md, calibration.toml)
-judge_client    one endpoint: retries, waits, what it does not know
-coding_answer   what it must answer, read and checked
-judge_cache     codings kept in a file
-judge           this: one response to one coding, within the budget
-review          a verdict and a coding become the verdict to report
-second_opinion  the tie-breaker of `classify(…, judge=…)`
+    judge_options   which model, within what bounds
+    codebook        the conversation that it is asked in (codebook.md, calibration.toml)
+    judge_client    one endpoint: retries, waits, what it does not know
+    coding_answer   what it must answer, read and checked; `quotations` finds its words in the response again
+    coding          what came of it, for everybody else
+    judge_cache     codings kept in a file
+    review          a verdict and a coding become the verdict to report
+    second_opinion  the tie-breaker of `classify(…, judge=…)`
+
+This file: one response to one coding, within the budget.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class JudgeClient:
                 if attempt == self._options.attempts:
                     raise Unanswered(f"{self._where}: {fault}, {attempt} times in a row") from fault
                 await self._sleep(_wait(attempt, fault.wait))
-            except httpx.TransportError as fault:
+            except httpx.RequestError as fault:
                 if attempt == self._options.attempts:
                     why = f"{self._where}: {_told(fault)}, {attempt} times in a row"
                     if isinstance(fault, _UNREACHED) and not self._reached:
@@ -228,7 +228,7 @@ def _retry_after(response: httpx.Response) -> float | None:
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
-def _told(fault: httpx.TransportError) -> str:
+def _told(fault: httpx.RequestError) -> str:
     """A fault of the connection in words of ours: httpx's own may quote a header."""
     match fault:
         case httpx.ConnectTimeout() | httpx.PoolTimeout():
