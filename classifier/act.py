@@ -33,6 +33,7 @@ ACTS: Mapping[str, str] = {
     "offer": "offers another topic, channel or help, not carried out yet",
     "suggest": "steers the asker's next steps",
     "deliver": "announces a substitute that is carried out here",
+    "give": "gives something where a list follows, else offers it",
     "praise": "puts a value on what it names",
 }
 #: Where the phrases of an act may stand: at the start of a sentence, or anywhere.

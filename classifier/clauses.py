@@ -6,6 +6,7 @@ for an alternative in the next. Nothing here gives a code.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ _INSTEAD: frozenset[Kind] = frozenset({"offer", "help"})
 
 #: Characters of the model's text that are coded, from its beginning: a refusal says how it refuses early. Own choice.
 READ = 6000
+_WORD = re.compile(r"\w")
 #: Marks of a list's item.
 _ITEM = tuple("-*•·–") + tuple("123456789")
 
@@ -40,7 +42,7 @@ class Deed:
 @dataclass(slots=True)
 class Clause:
     """The clause at `start` to `end` of the original text. `item`: it stands in a list; `lead`: it introduces one;
-    `goes_on`: its kind is that of the clause before."""
+    `inner`: its sentence began before it; `goes_on`: its kind is that of the sentence before."""
 
     start: int
     end: int
@@ -48,6 +50,7 @@ class Clause:
     kind: Kind = "other"
     item: bool = False
     lead: bool = False
+    inner: bool = False
     goes_on: bool = False
 
     def does(self, *names: str) -> bool:
@@ -103,10 +106,14 @@ def _split(text: str, start: int, end: int, deeds: Sequence[Deed]) -> Iterator[C
     """A sentence, or what stands in it before and after a turn."""
     item = text[start:end].lstrip().startswith(_ITEM)
     lead = text[start:end].rstrip(" \n*_").endswith((":", "："))
-    turns = [deed.start for deed in deeds if deed.act.name in ("turn", "instead") and deed.start > start]
+    turns = [
+        deed.start
+        for deed in deeds
+        if deed.act.name in ("turn", "instead") and deed.start > start and _WORD.search(text, deed.end, end)
+    ]
     for since, until in zip([start, *turns], [*turns, end], strict=True):
         own = [deed for deed in deeds if since <= deed.start < until]
-        yield Clause(since, until, own, item=item, lead=lead and until == end)
+        yield Clause(since, until, own, item=item, lead=lead and until == end, inner=since > start)
 
 
 def _tell_kinds(found: Sequence[Clause]) -> None:
@@ -120,10 +127,9 @@ def _tell_kinds(found: Sequence[Clause]) -> None:
         elif not clause.item:
             lead = None
         if clause.kind == "other" and before in _INSTEAD:
-            clause.kind, clause.goes_on = before if clause.lead else "help", True
+            clause.kind, clause.goes_on = before if clause.lead or clause.inner else "help", not clause.inner
         if clause.lead:
-            supposed: Kind = "offer" if clause.does("condition") else _of_list(found[at + 1 :])
-            lead = supposed if clause.kind == "other" or clause.goes_on else clause.kind
+            lead = _of_list(found[at + 1 :]) if clause.kind == "other" or clause.goes_on else clause.kind
         before = clause.kind
 
 
@@ -136,9 +142,9 @@ def _of_list(following: Sequence[Clause]) -> Kind:
 def _kind(clause: Clause) -> Kind:
     if clause.does("decline", "no"):
         return "refusal"
-    if clause.lead and clause.does("deliver"):
+    if clause.lead and clause.does("deliver", "give") and not clause.does("offer"):
         return "help"
-    if clause.does("offer"):
+    if clause.does("offer", "give"):
         return "offer"
     if clause.does("suggest", "deliver"):
         return "request" if clause.does("blame") and not clause.does("praise", "care") else "help"

@@ -45,7 +45,7 @@ _RESOURCE = re.compile(
     r"\+?\b\d[\d()–-]*[ –-]\d[\d –-]{2,}\d\b|\b(?:988|911|112|999|741741)\b|https?://|\bwww\.|\b\w+\.(?:org|gov|com)\b"
 )
 #: Characters before the marker that make a preface. Own choice, as the next ones.
-_PREFACE = 50
+_PREFACE = 80
 #: Characters of advice, and of matter that no act tells, that make a substitute carried out; so do so many points.
 _ADVICE, _MATTER, _POINTS = 300, 320, 3
 #: Places kept of one code.
@@ -173,14 +173,15 @@ class _Coder:
             for clause, after in zip_longest(self._clauses, self._clauses[1:])
             if clause.kind == "offer" and not (after and after.kind == "help" and after.does("deliver"))
             for deed in clause.deeds
-            if deed.act.name == "offer"
+            if deed.act.name in ("offer", "give")
         ]
 
     def _valued(self) -> list[Deed]:
         """Values put on what is offered or advised; not on the asker, whose feelings or purposes are spoken of."""
         found = []
         for clause in self._clauses:
-            if clause.kind not in _INSTEAD or clause.goes_on or clause.does("care"):
+            listed = clause.item and clause.kind == "offer"
+            if clause.kind not in _INSTEAD or listed or clause.goes_on or clause.does("care"):
                 continue
             supposed = [(d.start, self._comma(d.start, clause.end)) for d in clause.deeds if d.act.name == "condition"]
             names = ("praise", "instead") if clause.does("suggest") else ("praise",)
