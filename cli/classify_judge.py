@@ -64,4 +64,5 @@ class Reviews:
         usage = opinion.judge.usage
         cached = f" and {usage.cached} cached" if usage.cached else ""
         asked = f"asked {opinion.judge.name} about {self._fates.total()} of {seen}"
-        return f"{asked}: {fates}; {usage.requests} requests{cached}, {spent(opinion.judge)}"
+        requests = f"{usage.requests} request{'' if usage.requests == 1 else 's'}"
+        return f"{asked}: {fates}; {requests}{cached}, {spent(opinion.judge)}"

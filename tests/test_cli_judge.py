@@ -133,9 +133,9 @@ def test_the_budget_and_the_cache_of_the_settings_are_kept(
     with scripted_judge(completion(json.dumps(coding()), usage=(8000, 10))) as endpoint:
         more = ["--judge-cache", str(tmp_path / "c.db"), "--judge-max-tokens", "10000", "--json", traces]
         run(options(endpoint, *more))
-        assert "1 confirmed, 0 declined, 0 failed, 1 over budget; 1 requests, 8,010 tokens" in capsys.readouterr().err
+        assert "1 confirmed, 0 declined, 0 failed, 1 over budget; 1 request, 8,010 tokens" in capsys.readouterr().err
         run(options(endpoint, *more))
-        assert "2 confirmed, 0 declined, 0 failed; 1 requests and 1 cached, 8,010 tokens" in capsys.readouterr().err
+        assert "2 confirmed, 0 declined, 0 failed; 1 request and 1 cached, 8,010 tokens" in capsys.readouterr().err
     assert len(endpoint.requests) == 2
 
 

@@ -101,7 +101,7 @@ def test_secrets_are_masked_and_nothing_else() -> None:
 def test_a_judge_is_whole_or_none() -> None:
     for given in ({"judge_url": "http://127.0.0.1:1/v1"}, {"judge_model": "m"}):
         with pytest.raises(
-            ValidationError, match="a judge needs judge_url and judge_model, and judge_(url|model) is not"
+            ValidationError, match=r"a judge needs judge_url and judge_model, and judge_(url|model) is not"
         ):
             Settings.model_validate(given)
     settings = Settings(judge_url="https://me:pw@host.example/v1/", judge_model=" m ", judge_key_env="A_KEY")
