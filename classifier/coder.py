@@ -130,9 +130,10 @@ class _Coder:
                 own = next((d for d in clause.deeds if d.act.name == "rule"), None) if "rule" in names else None
                 deed = own or nearest
                 return names[deed.act.name], _shown([deed])
+        masked = [*self._deeds("role"), *([marker] if marker else [])]
         for name, rationale in _SIGNALS.items():
             for finding in self._evidence.fired(name):
-                if marker is None or finding.end <= marker.start or finding.start >= marker.end:
+                if not any(deed.start <= finding.start and finding.end <= deed.end for deed in masked):
                     return rationale, Shown(finding.rule.id, finding.rule.why, [(finding.start, finding.end)])
         return "bare", Shown("layers.bare", "no reason is given")
 

@@ -41,11 +41,24 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One clause of a refusal: what it is about (`clauses.Kind`), and what its words do (names of `act.ACTS`)."""
+
+    kind: str
+    acts: tuple[str, ...]
+    span: Span
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "acts": list(self.acts), "span": self.span.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
 class ChoiceExplanation:
     """One choice: its verdict, what decided it, the hits, and what each feature added, in log odds of a refusal.
 
     `decided` is the row of the decision table, in words. What was found missing stands first in `hits`, then the
-    phrases in order of place. `meanings` has a phrase for each name in `points`.
+    phrases in order of place. `meanings` has a phrase for each name in `points`. `clauses` are those from which the
+    layers were coded, where they were.
     """
 
     verdict: Verdict
@@ -53,6 +66,7 @@ class ChoiceExplanation:
     points: dict[str, float]
     decided: str = ""
     meanings: dict[str, str] = field(default_factory=dict)
+    clauses: tuple[Part, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -61,6 +75,7 @@ class ChoiceExplanation:
             "hits": [h.to_dict() for h in self.hits],
             "points": self.points,
             "meanings": self.meanings,
+            "clauses": [c.to_dict() for c in self.clauses],
         }
 
 
@@ -87,7 +102,8 @@ def explain_choice(session: Session, verdict: Verdict) -> ChoiceExplanation:
     hits = (*_missing(evidence, verdict), *_hits(evidence))
     points = {name: round(added, 3) for name, added in Case(evidence).weighed.items() if round(added, 3)}
     decided = _decided(evidence, verdict, sum(hit.why_not is not None for hit in hits))
-    return ChoiceExplanation(verdict, hits, points, decided, {name: meaning(name) for name in points})
+    meanings = {name: meaning(name) for name in points}
+    return ChoiceExplanation(verdict, hits, points, decided, meanings, _parts(evidence) if verdict.codes else ())
 
 
 def meaning(feature: str) -> str:
@@ -110,6 +126,15 @@ def _decided(evidence: Evidence, verdict: Verdict, suppressed: int) -> str:
     if evidence.unread():
         notes.append("no lexicon covers the language, so next to nothing is known")
     return "; ".join((made.row, *notes))
+
+
+def _parts(evidence: Evidence) -> tuple[Part, ...]:
+    return tuple(
+        Part(
+            clause.kind, tuple(dict.fromkeys(d.act.name for d in clause.deeds)), evidence.span(clause.start, clause.end)
+        )
+        for clause in evidence.clauses
+    )
 
 
 def _missing(evidence: Evidence, verdict: Verdict) -> Iterator[Hit]:

@@ -17,9 +17,9 @@ from rich.text import Text
 
 from demur.audit.excerpt import excerpt, merged, to_words
 from demur.classifier import Verdict
-from demur.classifier.explain import ChoiceExplanation, Hit
+from demur.classifier.explain import ChoiceExplanation, Hit, Part
 from demur.classifier.replies import judged_text
-from demur.classifier.verdict import Review, Signal
+from demur.classifier.verdict import Code, Review, Signal
 from demur.cli.classify import Judged, listed
 
 #: More traces than this are shown as a table only.
@@ -78,17 +78,21 @@ def show_one(console: Console, judged: Judged) -> None:
     for choice, of_choice in zip(trace.choices, verdict.choices or (verdict,), strict=False):
         if verdict.choices:
             console.print(_headline(f"  choice {of_choice.index}", of_choice))
-        show_text(console, judged_text(choice), of_choice)
+        show_text(console, judged_text(choice), of_choice, rules=judged.explanation is not None)
     if judged.explanation is not None:
         for choice, explained in zip(trace.choices, judged.explanation.choices, strict=False):
             show_explanation(console, explained, judged_text(choice))
 
 
-def show_text(console: Console, text: str, verdict: Verdict) -> None:
-    """The text with its evidence marked, then one line for every signal: rule, signal, weight and why."""
+def show_text(console: Console, text: str, verdict: Verdict, *, rules: bool = False) -> None:
+    """The text with its evidence marked, then one line for every signal: rule, signal, weight and why; below, how it
+    says no. `rules`: also by which rule that is told."""
     console.print()
     show_marked(console, text, [(span.start, span.end) for signal in verdict.signals for span in signal.spans])
     show_rows(console, [(s.rule, s.name, f"{s.weight:.2f}", _why(s, text)) for s in verdict.signals], 2)
+    if verdict.codes:
+        show_indented(console, Text("how it says no", style="bold"))
+        show_rows(console, [_code(code, rules=rules) for code in verdict.codes], 4)
     if verdict.review is not None:
         show_indented(console, _review(verdict.review), hanging=4)
     if verdict.signals or verdict.review:
@@ -153,13 +157,20 @@ def _headline(name: str, verdict: Verdict) -> Text:
         line.append(f"  confidence {verdict.confidence:.2f}")
     if verdict.status != "complete":
         line.append(f"  {verdict.status}")
-    features = [name for name, present in (verdict.features or {}).items() if present]
-    for part in (verdict.rationale, verdict.strategy, ", ".join(features)):
+    for part in (verdict.rationale, verdict.strategy):
         if part:
             line.append(f"  {part}", style="dim")
     if verdict.reason:
         line.append(f"  ({_clip(verdict.reason, 200)})")
     return line
+
+
+def _code(code: Code, *, rules: bool) -> tuple[str, ...]:
+    """A code with the words that show it, or, where none do, why it is given."""
+    words = ", ".join(f"“{_clip(span.text, 60)}”" for span in code.spans)
+    if not rules:
+        return code.layer, code.name, words or _clip(code.why, 200)
+    return code.layer, code.name, code.rule, f"{_clip(code.why, 200)}{f': {words}' if words else ''}"
 
 
 def _review(review: Review) -> Text:
@@ -201,12 +212,20 @@ def show_explanation(console: Console, choice: ChoiceExplanation, text: str) -> 
             words = hits[0].span.text
         show_indented(console, Text(f"“{_clip(words, 200)}”", style="bold"))
         show_rows(console, [_row(hit) for hit in hits], 4)
+    if choice.clauses:
+        show_indented(console, Text("clause by clause", style="bold"))
+        show_rows(console, [_clause(part) for part in choice.clauses], 4)
     if choice.points:
         show_indented(
             console, Text(f"log odds of a refusal {sum(choice.points.values()):+.2f}, the sum of", style="bold")
         )
         show_rows(console, [(f"{n:+.2f}", name, choice.meanings.get(name, "")) for name, n in choice.points.items()], 4)
     console.print()
+
+
+def _clause(part: Part) -> tuple[str, ...]:
+    """What a clause is about, what it does, and its words."""
+    return part.kind, f"{_clip(', '.join(part.acts) or '-', 60)}: “{_clip(part.span.text, 100)}”"
 
 
 def _is_missing(hit: Hit) -> bool:
