@@ -133,7 +133,7 @@ class _Coder:
         masked = [*self._deeds("role"), *([marker] if marker else [])]
         for name, rationale in _SIGNALS.items():
             for finding in self._evidence.fired(name):
-                if not any(deed.start <= finding.start and finding.end <= deed.end for deed in masked):
+                if not any(deed.start < finding.end <= deed.end for deed in masked):
                     return rationale, Shown(finding.rule.id, finding.rule.why, [(finding.start, finding.end)])
         return "bare", Shown("layers.bare", "no reason is given")
 
