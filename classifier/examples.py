@@ -35,10 +35,11 @@ def shows(act: Act, text: str, book: Rulebook) -> bool:
 
 def check_examples(checked: Iterable[Rule | Act], book: Rulebook) -> None:
     """Raises LexiconError for the first example of `checked` that does not hold."""
-    for rule in checked:
-        for wanted, texts in ((True, rule.yes), (False, rule.no)):
+    for entry in checked:
+        kind = "act" if isinstance(entry, Act) else "rule"
+        for wanted, texts in ((True, entry.yes), (False, entry.no)):
             for text in texts:
-                found = shows(rule, text, book) if isinstance(rule, Act) else fires(rule, text, book)
+                found = shows(entry, text, book) if isinstance(entry, Act) else fires(entry, text, book)
                 if found is not wanted:
                     what = "'yes' example is not found" if wanted else "'no' example is found"
-                    raise LexiconError(f"{rule.file}: rule {rule.id}: the {what}: {text!r}")
+                    raise LexiconError(f"{entry.file}: {kind} {entry.id}: the {what}: {text!r}")

@@ -65,7 +65,11 @@ def test_a_users_file_adds_to_ours(tmp_path: Path) -> None:
     ("old", "new", "complaint"),
     [
         ('signal = "scope_limit"', 'signal = "scopes"', "rule site.desk: unknown signal 'scopes'"),
-        ('id = "site.desk"', 'id = "fact.desk"', "rule fact.desk: the ids wording, delivery., fact., layers. are taken"),
+        (
+            'id = "site.desk"',
+            'id = "fact.desk"',
+            "rule fact.desk: the ids wording, delivery., fact., layers. are taken",
+        ),
         (
             "weight = 0.9",
             'weight = 0.9\nunless = ["my_desk"]',
@@ -109,6 +113,62 @@ def test_a_bad_file_is_refused_by_name(old: str, new: str, complaint: str) -> No
         read_lexicon(GOOD.replace(old, new), "site.toml")
     assert str(caught.value).startswith("site.toml: ")
     assert complaint in str(caught.value)
+
+
+ACT = """
+language = "en"
+[[act]]
+id = "site.rule"
+act = "rule"
+phrases = ["the club's statutes"]
+why = "puts the boundary on the statutes"
+yes = ["The club's statutes say no."]
+no = ["The club has a statue."]
+"""
+
+
+def test_a_users_act_codes_a_refusal(tmp_path: Path) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text(ACT)
+    trace = Trace(choices=(Choice(text="I can't help with that. The club's statutes say so."),))
+    assert Classifier().classify(trace).rationale == "bare"
+    verdict = Classifier(lexicons=[file]).classify(trace)
+    assert verdict.rationale == "policy"
+    assert verdict.codes[0].rule == "site.rule"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('act = "rule"', 'act = "rules"', "act site.rule: unknown act 'rules'; known: decline, "),
+        ('act = "rule"', "act = []", "act site.rule: unknown act []"),
+        ('act = "rule"', "", "act site.rule: 'act' is missing"),
+        ('id = "site.rule"', "", "act number 1: 'id' is missing"),
+        (
+            'id = "site.rule"',
+            'id = "layers.rule"',
+            "act layers.rule: the ids wording, delivery., fact., layers. are taken",
+        ),
+        ('act = "rule"', 'act = "rule"\nwhere = "opening"', "act site.rule: 'where' must be one of start, anywhere"),
+        ('act = "rule"', 'act = "rule"\nweight = 0.5', "act site.rule: unknown key 'weight'"),
+        ("[[act]]", "[act]", "'act' must be a list of tables, [[act]]"),
+        ('no = ["The club has a statue."]', "", "act site.rule: 'no' is missing"),
+        ("the club's statutes", "(the club", "act site.rule: 'phrases': "),
+    ],
+)
+def test_a_bad_act_is_refused_by_name(old: str, new: str, complaint: str) -> None:
+    assert old in ACT
+    with pytest.raises(LexiconError) as caught:
+        read_lexicon(ACT.replace(old, new), "site.toml")
+    assert str(caught.value).startswith("site.toml: ")
+    assert complaint in str(caught.value)
+
+
+def test_an_act_s_example_that_does_not_hold_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text(ACT.replace("has a statue", "keeps the club's statutes"))
+    with pytest.raises(LexiconError, match=r"act site\.rule: the 'no' example is found: "):
+        Classifier(lexicons=[file])
 
 
 def test_an_id_that_is_taken_is_refused(tmp_path: Path) -> None:
