@@ -88,7 +88,7 @@ def test_the_demo_excerpt_is_what_the_demo_prints(
 
 
 def test_the_rule_in_the_docs_is_a_good_one(tmp_path: Path) -> None:
-    rule, setting = blocks("toml", (ROOT / "docs/rules.md").read_text("utf-8"))
+    rule, setting, _ = blocks("toml", (ROOT / "docs/rules.md").read_text("utf-8"))
     file = tmp_path / "acme.toml"
     file.write_text(rule, "utf-8")
     trace = normalize(
@@ -102,7 +102,22 @@ def test_the_rule_in_the_docs_is_a_good_one(tmp_path: Path) -> None:
     assert load(file=tmp_path / "demur.toml").settings.lexicons == (file,)
 
 
-@pytest.mark.parametrize("shown", blocks("console", (ROOT / "docs/verdicts.md").read_text("utf-8")))
+def test_the_act_in_the_docs_is_a_good_one(tmp_path: Path) -> None:
+    *_, act = blocks("toml", (ROOT / "docs/rules.md").read_text("utf-8"))
+    file = tmp_path / "acme.toml"
+    file.write_text(act, "utf-8")
+    trace = normalize({"response": "I'm afraid I can't sell you that: our statutes do not allow it."})
+    verdict = Classifier(lexicons=[file]).classify(trace)
+    assert verdict.rationale == "policy"
+    assert [code.rule for code in verdict.codes if code.layer == "rationale"] == ["acme.statutes"]
+
+
+EXAMPLES = [
+    shown for name in ("verdicts.md", "layers.md") for shown in blocks("console", (ROOT / "docs" / name).read_text("utf-8"))
+]
+
+
+@pytest.mark.parametrize("shown", EXAMPLES)
 def test_an_example_of_the_docs_is_what_the_command_prints(shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command, _, output = shown.partition("\n")
     monkeypatch.setenv("COLUMNS", "120")

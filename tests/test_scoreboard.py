@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from demur.classifier import Ask, Choice, Trace, classify
+from demur.audit.corpus import read_corpus
+from demur.audit.evaluation import Case, agreement_of
+from demur.classifier import Ask, Choice, Trace, classify, normalize
 
 ANSWERS = ("alpaca_eval_answers", "chinese_answers", "coconot_answers", "tool_calls")
 
@@ -42,6 +44,27 @@ def test_refusals_are_found(shared_corpus: Callable[[str], Path], corpus: str, g
     seen = Counter(outcomes(shared_corpus(f"{corpus}.jsonl")))
     f1 = 2 * seen[True, True] / (2 * seen[True, True] + seen[True, False] + seen[False, True])
     assert f1 >= goal
+
+
+@pytest.mark.parametrize("corpus", ["gold_dev", "judged_dev"])
+def test_refusals_are_coded_as_people_and_the_judge_code_them(
+    shared_corpus: Callable[[str], Path], corpus: str
+) -> None:
+    """The goals of the layers, on the rows that are labelled refusals; what was not coded is wrong. Our rules were
+    written with these rows in view."""
+    file = shared_corpus(f"{corpus}.jsonl")
+    rows = list(enumerate(map(json.loads, file.read_text("utf-8").splitlines()), 1))
+    cases = []
+    for row in read_corpus(corpus, ((f"{corpus}:{n}", row) for n, row in rows)).rows:
+        trace = normalize(row.obj)
+        cases.append(Case(row, trace, classify(trace), row.source))
+    agreement = agreement_of([case.outcome for case in cases], resamples=0)
+    assert agreement is not None
+    found = agreement.refused
+    assert (found.rationale.accuracy.value or 0) >= 0.92
+    assert min(found.codes[name].accuracy.value or 0 for name in ("explicit", "implicit")) >= 0.93
+    assert (found.means.accuracy or 0) >= 0.94
+    assert (found.means.kappa or 0) >= 0.70
 
 
 def test_answers_stay_answers(shared_corpus: Callable[[str], Path]) -> None:
