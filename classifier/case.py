@@ -135,10 +135,12 @@ class Case:
         for clause in evidence.clauses:
             if clause.end > first:
                 return found
-            if clause.does(*_PREFACING):
+            if clause.does(*_PREFACING) and not clause.item:
                 found = True
-            elif clause.does("suggest", "deliver") or not (
-                clause.goes_on or clause.does("turn") or clause.end - clause.start <= _SHORT
+            elif (
+                clause.item
+                or clause.does("suggest", "deliver")
+                or not (clause.goes_on or clause.does("turn") or clause.end - clause.start <= _SHORT)
             ):
                 return False
         return found
