@@ -25,6 +25,8 @@ _INSTEAD: frozenset[Kind] = frozenset({"offer", "help"})
 
 #: Characters of the model's text that are coded, from its beginning: a refusal says how it refuses early. Own choice.
 READ = 6000
+#: Acts with which a clause begins.
+_TURNS = frozenset({"turn", "instead"})
 _WORD = re.compile(r"\w")
 #: Marks of a list's item.
 _ITEM = tuple("-*•·–") + tuple("123456789")
@@ -39,7 +41,7 @@ class Deed:
     end: int
 
 
-@dataclass(slots=True)
+@dataclass
 class Clause:
     """The clause at `start` to `end` of the original text. `item`: it stands in a list; `lead`: it introduces one;
     `inner`: its sentence began before it; `goes_on`: its kind is that of the sentence before."""
@@ -53,8 +55,12 @@ class Clause:
     inner: bool = False
     goes_on: bool = False
 
-    def does(self, *names: str) -> bool:
-        return any(deed.act.name in names for deed in self.deeds)
+    def __post_init__(self) -> None:
+        self._acts = {deed.act.name for deed in self.deeds}
+
+    def does(self, *acts: str) -> bool:
+        """Whether it shows one of these acts."""
+        return not self._acts.isdisjoint(acts)
 
 
 def clauses(text: str, voice: Voice, tongues: Sequence[Tongue]) -> list[Clause]:
@@ -106,14 +112,13 @@ def _split(text: str, start: int, end: int, deeds: Sequence[Deed]) -> Iterator[C
     """A sentence, or what stands in it before and after a turn."""
     item = text[start:end].lstrip().startswith(_ITEM)
     lead = text[start:end].rstrip(" \n*_").endswith((":", "："))
-    turns = [
-        deed.start
-        for deed in deeds
-        if deed.act.name in ("turn", "instead") and deed.start > start and _WORD.search(text, deed.end, end)
-    ]
-    for since, until in zip([start, *turns], [*turns, end], strict=True):
-        own = [deed for deed in deeds if since <= deed.start < until]
-        yield Clause(since, until, own, item=item, lead=lead and until == end, inner=since > start)
+    since, own = start, list[Deed]()
+    for deed in deeds:
+        if deed.act.name in _TURNS and deed.start > since and _WORD.search(text, deed.end, end):
+            yield Clause(since, deed.start, own, item=item, inner=since > start)
+            since, own = deed.start, []
+        own.append(deed)
+    yield Clause(since, end, own, item=item, lead=lead, inner=since > start)
 
 
 def _tell_kinds(found: Sequence[Clause]) -> None:
