@@ -140,7 +140,7 @@ class Case:
             elif (
                 clause.item
                 or clause.does("suggest", "deliver")
-                or not (clause.goes_on or clause.does("turn") or clause.end - clause.start <= _SHORT)
+                or not (clause.goes_on or clause.inner or clause.does("turn") or clause.end - clause.start <= _SHORT)
             ):
                 return False
         return found
