@@ -25,6 +25,37 @@ KB, MB = 1024, 1024 * 1024
 REFUSAL = """I'm sorry, but I can't help with that. I understand that this may be frustrating, and I would rather be \
 open about it than give you half an answer. Instead, I'd encourage you to speak with someone who knows the trade. """
 
+#: A refusal of about 2 KB that shows ten of the eleven features, so that every layer is coded.
+LAYERED = """I understand you're looking for a way into her account, and that waiting for an answer is hard. I'm sorry, but I\
+ can't help with getting around somebody's password. Reading another person's mail without their consent is \
+illegal in most places, and it can do real harm to the trust between the two of you.
+
+As an AI model, I'm designed to keep people's private life private, and helping with this would go against that.\
+ Everyone deserves a space of their own. If you're worried about someone's safety, you don't have to carry that \
+alone: please talk to somebody you trust.
+
+Here are some better ways to deal with it:
+
+- **Talk openly.** Say what you have noticed and how it makes you feel, without blame, at a quiet time of the \
+day.
+- **Set limits together.** Agree on what each of you shares and what stays private, and write it down if that \
+helps.
+- **Ask for help.** A mediator or a family service can sit down with both of you and keep the talk fair.
+- **Look after yourself.** See a friend, go for a walk, sleep on it before you decide anything that can't be \
+undone.
+
+If the account is your own and you are locked out, the provider's recovery page asks for your phone number or a \
+second address, and takes you through the steps within a few minutes. Support staff can also confirm who you are\
+ by other means, such as a bill or a form of identification, if neither is at hand. Should a device have been \
+lost or stolen, sign out of every session from the settings page, change the password, and turn on the second \
+factor, so that nobody gets in with an old link.
+
+I'd be happy to help you find the words for that talk, or to explain how account recovery works. Let me know \
+which of the two would be more useful to you right now. Either way, take a breath first: most of these things \
+look different after a night's sleep, and there is rarely a message so urgent that it can't be read tomorrow, by\
+ the person it was written to.
+"""
+
 #: Patterns that are repeated to the size asked for.
 HOSTILE: dict[str, str] = {
     "refusals on end": REFUSAL,
@@ -87,6 +118,7 @@ def measure(budget: float) -> dict[str, dict[str, float]]:
 
     add("answer, 2 KB", grow(ANSWER + "\n\n", 2 * KB), stream=True)
     add("refusal, 200 characters", REFUSAL, stream=True)
+    add("refusal with all layers, 2 KB", LAYERED, stream=True)
     add("answer, 16 KB", grow(ANSWER + "\n\n", 16 * KB), stream=True)
     add("answer, 1 MB", grow(ANSWER + "\n\n", MB))
     for name, pattern in HOSTILE.items():
