@@ -24,7 +24,7 @@ Kind = Literal["refusal", "request", "norm", "offer", "help", "other"]
 _INSTEAD: frozenset[Kind] = frozenset({"offer", "help"})
 
 #: Characters of the model's text that are coded, from its beginning: a refusal says how it refuses early. Own choice.
-READ = 6000
+READ = 4000
 #: Acts with which a clause begins.
 _TURNS = frozenset({"turn", "instead"})
 _WORD = re.compile(r"\w")
