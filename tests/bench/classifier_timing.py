@@ -27,8 +27,8 @@ open about it than give you half an answer. Instead, I'd encourage you to speak 
 
 #: A refusal of about 2 KB that shows ten of the eleven features, so that every layer is coded.
 LAYERED = """I understand you're looking for a way into her account, and that waiting for an answer is hard. \
-I'm sorry, but I can't help with getting around somebody's password. Reading another person's mail without their consent is \
-illegal in most places, and it can do real harm to the trust between the two of you.
+I'm sorry, but I can't help with getting around somebody's password. Reading another person's mail without their \
+consent is illegal in most places, and it can do real harm to the trust between the two of you.
 
 As an AI model, I'm designed to keep people's private life private, and helping with this would go against that.\
  Everyone deserves a space of their own. If you're worried about someone's safety, you don't have to carry that \
