@@ -28,8 +28,12 @@ READ = 4000
 #: Acts with which a clause begins.
 _TURNS = frozenset({"turn", "instead"})
 _WORD = re.compile(r"\w")
-#: Marks of a list's item.
-_ITEM = tuple("-*•·–") + tuple("123456789")
+#: How a point of a list begins.
+_ITEM = re.compile(r"\s*(?:[-*•·–—]\s|\d{1,2}[.)、．]|[①-⑳])")
+#: What ends a lead: a colon, or the line of a heading.
+_LEAD = (":", "：")
+#: What may follow a bare no that stands alone.
+_AFTER_NO = frozenset(".!?,;:—–-…。！？，、；،؛؟।\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +114,24 @@ def _valid(sentence: str, deeds: list[Deed], tongues: Sequence[Tongue]) -> list[
 
 def _split(text: str, start: int, end: int, deeds: Sequence[Deed]) -> Iterator[Clause]:
     """A sentence, or what stands in it before and after a turn."""
-    item = text[start:end].lstrip().startswith(_ITEM)
-    lead = text[start:end].rstrip(" \n*_").endswith((":", "："))
+    item = _ITEM.match(text, start, end) is not None
+    part = text[start:end].strip(" \n*_")
+    lead = part.endswith(_LEAD) or part.startswith("#")
     since, own = start, list[Deed]()
     for deed in deeds:
-        if deed.act.name in _TURNS and deed.start > since and _WORD.search(text, deed.end, end):
+        if deed.act.name == "no" and not _alone(text, deed.end, end):
+            continue
+        if deed.act.name in _TURNS and _WORD.search(text, since, deed.start) and _WORD.search(text, deed.end, end):
             yield Clause(since, deed.start, own, item=item, inner=since > start)
             since, own = deed.start, []
         own.append(deed)
     yield Clause(since, end, own, item=item, lead=lead, inner=since > start)
+
+
+def _alone(text: str, at: int, end: int) -> bool:
+    """Whether the sentence, or its part before the first mark, ends at `at`."""
+    after = text[at:end].lstrip("*_ ")
+    return not after or after[0] in _AFTER_NO
 
 
 def _tell_kinds(found: Sequence[Clause]) -> None:

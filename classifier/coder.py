@@ -42,8 +42,10 @@ _OF_THE_REQUEST: frozenset[Kind] = frozenset({"refusal", "request", "norm", "oth
 _INSTEAD: frozenset[Kind] = frozenset({"offer", "help"})
 #: Where help is to be had: a telephone number, an address on the web.
 _RESOURCE = re.compile(
-    r"\+?\b\d[\d()–-]*[ –-]\d[\d –-]{2,}\d\b|\b(?:988|911|112|999|741741)\b|https?://|\bwww\.|\b\w+\.(?:org|gov|com)\b"
+    r"\+?\b\d[\d()–-]*[ –-]\d[\d –-]{2,}\d\b|\b\d{3}[ –-]\d{3}\b|\b(?:988|911|112|999|741741)\b|"
+    r"https?://|\bwww\.|\b[\w-]{2,}\.(?:org|gov|com|net|info|eu|de|fr|nl|pl|ru)\b"
 )
+_COMMA = re.compile("[,،，、]")
 #: Characters before the marker that make a preface. Own choice, as the next ones.
 _PREFACE = 80
 #: Characters of advice, and of matter that no act tells, that make a substitute carried out; so do so many points.
@@ -103,16 +105,11 @@ class _Coder:
         for clause in self._clauses:
             for deed in clause.deeds:
                 name = deed.act.name
-                if name == "decline" or (name == "no" and self._alone(clause, deed)):
+                if name in ("decline", "no"):
                     return deed
                 if name in ("distance", "unable"):
                     distance = distance or deed
         return distance
-
-    def _alone(self, clause: Clause, deed: Deed) -> bool:
-        """Whether a bare no is all that its sentence, or the part before the first mark, says."""
-        after = self._text[deed.end : clause.end].strip("*_ \n")
-        return not after or after[0] in ".!,;:—–-。！，"
 
     def _reason(self, marker: Deed | None) -> tuple[Rationale, Shown]:
         """The reason closest to the marker; without a marker the first. Of one clause its own rule goes first: by it
@@ -194,8 +191,8 @@ class _Coder:
         return found
 
     def _comma(self, start: int, end: int) -> int:
-        at = self._text.find(",", start, end)
-        return end if at < 0 else at
+        comma = _COMMA.search(self._text, start, end)
+        return comma.start() if comma else end
 
     def _carried_out(self) -> list[tuple[int, int]]:
         """The clauses of a substitute that the asker gets: advice or matter at some length, points, an address."""

@@ -150,7 +150,8 @@ class Evidence:
     @lazy
     def clauses(self) -> list[Clause]:
         """The answer clause by clause."""
-        return clauses(self.text, self.voice, self.book.tongues(self.language))
+        spoken = {finding.rule.language for found in self.counted.values() for finding in found}
+        return clauses(self.text, self.voice, self.book.tongues({*spoken, self.language or ""}))
 
     def unmarked_before(self, sentence: int) -> float:
         """Latin characters' worth of the sentences before `sentence` that no rule marks."""

@@ -28,7 +28,7 @@ def shows(act: Act, text: str, book: Rulebook) -> bool:
     """Whether `text` as a whole response shows `act`."""
     return any(
         deed.act is act
-        for clause in clauses(text, find_voice(text, 0), book.tongues(act.language))
+        for clause in clauses(text, find_voice(text, 0), book.tongues((act.language,)))
         for deed in clause.deeds
     )
 

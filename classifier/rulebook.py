@@ -44,12 +44,13 @@ class Rulebook:
         self.wording = load_wording()
         self.version = version
 
-    def tongues(self, language: str | None) -> Sequence[Tongue]:
-        """The acts to look for in a text of this language: its own and English ones, which stand in many texts; in a
-        text of a language that cannot be told, all."""
-        if language not in self._tongues:
+    def tongues(self, languages: Collection[str]) -> Sequence[Tongue]:
+        """The acts to look for in a text that is in one of these languages: theirs, and English ones, which stand in
+        many texts. Where none of the languages is known, all."""
+        known = [name for name in self._tongues if name in languages]
+        if not known:
             return tuple(self._tongues.values())
-        return [self._tongues[name] for name in dict.fromkeys((language, "en")) if name in self._tongues]
+        return [self._tongues[name] for name in dict.fromkeys((*known, "en")) if name in self._tongues]
 
     def vocabulary(self, language: str | None) -> Vocabulary:
         """The words of a language; of one that no lexicon covers there are none."""

@@ -15,7 +15,7 @@ def book() -> Rulebook:
 
 
 def parted(text: str, book: Rulebook) -> list[Clause]:
-    return clauses(text, find_voice(text, 0), book.tongues("en"))
+    return clauses(text, find_voice(text, 0), book.tongues(("en",)))
 
 
 def kinds(text: str, book: Rulebook) -> list[tuple[str, str]]:
@@ -87,9 +87,9 @@ def test_hardly_any_text_is_no_trouble(text: str, book: Rulebook) -> None:
 def test_acts_are_looked_for_in_the_language_of_the_text_and_in_english() -> None:
     book = Rulebook.load(languages=["en", "nl"])
 
-    def searched(language: str | None) -> list[str]:
-        return [tongue.acts[0].language for tongue in book.tongues(language)]
+    def searched(*languages: str) -> list[str]:
+        return [tongue.acts[0].language for tongue in book.tongues(languages)]
 
     assert searched("nl") == ["nl", "en"]
     assert searched("en") == ["en"]
-    assert searched(None) == searched("xx") == ["en", "nl"]
+    assert searched() == searched("xx") == searched("nl", "en") == ["en", "nl"]

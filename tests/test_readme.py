@@ -113,7 +113,9 @@ def test_the_act_in_the_docs_is_a_good_one(tmp_path: Path) -> None:
 
 
 EXAMPLES = [
-    shown for name in ("verdicts.md", "layers.md") for shown in blocks("console", (ROOT / "docs" / name).read_text("utf-8"))
+    shown
+    for name in ("verdicts.md", "layers.md")
+    for shown in blocks("console", (ROOT / "docs" / name).read_text("utf-8"))
 ]
 
 
