@@ -246,7 +246,9 @@ def _some_of_each(found: list[tuple[int, _Anchor]]) -> list[tuple[int, _Anchor]]
     """The same, but of what stands there very often only the first and the last."""
     if len(found) <= 2 * OFTEN:
         return found
-    total = Counter(id(anchor) for _, anchor in found)
+    total = Counter([id(anchor) for _, anchor in found])
+    if max(total.values()) <= 2 * OFTEN:
+        return found
     seen: Counter[int] = Counter()
     some = []
     for one in found:
@@ -259,6 +261,9 @@ def _some_of_each(found: list[tuple[int, _Anchor]]) -> list[tuple[int, _Anchor]]
 
 def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) -> list[Hit]:
     """The hits of `patterns`, whose anchor stands at `start` to `end`: how its word ends, and the steps that follow."""
+    more = patterns.most >= 0 and (past is not _past_word or _may_follow(text, end, patterns))
+    if not (more or patterns.complete):
+        return []
     within = start > 1 and text[start - 2] not in _BREAKS and text[start - 1] not in _UNSPACED_BREAKS
     if within and patterns.open_only:
         return []
@@ -268,7 +273,7 @@ def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) 
         for entry in patterns.complete
         if (entry.open_ended or not goes_on) and not (entry.opens and within)
     ]
-    if patterns.most < 0 or (past is _past_word and not _may_follow(text, end, patterns)):
+    if not more:
         return hits
     at = end
     done: list[_Entry] = []
