@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from demur.classifier.clauses import Clause, clauses
 from demur.classifier.lazy import lazy
-from demur.classifier.lexicon import Rule, Vocabulary, signal_kinds
+from demur.classifier.lexicon import LANGUAGES, Rule, Vocabulary, signal_kinds
 from demur.classifier.rulebook import Rulebook
 from demur.classifier.verdict import Signal, Span
 from demur.classifier.voice import Voice
@@ -149,9 +149,10 @@ class Evidence:
 
     @lazy
     def clauses(self) -> list[Clause]:
-        """The answer clause by clause."""
+        """The answer clause by clause, by the acts of its languages; where they can't be told, of the ask's or all."""
         spoken = {finding.rule.language for found in self.counted.values() for finding in found}
-        return clauses(self.text, self.voice, self.book.tongues({*spoken, self.language or ""}))
+        told = self.language or (None if spoken else self._asked_in)
+        return clauses(self.text, self.voice, self.book.tongues({*spoken, told} if told else spoken or LANGUAGES))
 
     def unmarked_before(self, sentence: int) -> float:
         """Latin characters' worth of the sentences before `sentence` that no rule marks."""

@@ -27,7 +27,7 @@ def fires(rule: Rule, text: str, book: Rulebook) -> bool:
 def shows(act: Act, text: str, book: Rulebook) -> bool:
     """Whether `text` as a whole response shows `act`."""
     return any(
-        deed.act is act
+        deed.act.id == act.id
         for clause in clauses(text, find_voice(text, 0), book.tongues((act.language,)))
         for deed in clause.deeds
     )

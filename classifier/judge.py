@@ -42,7 +42,7 @@ class Classifier:
         self._book = Rulebook.load(lexicons, languages)
         own = set(map(str, lexicons))
         check_examples((rule for rule in self._book.rules if rule.file in own), self._book)
-        check_examples((act for act in self._book.acts if act.file in own), self._book)
+        check_examples(self._book.acts, self._book)
         self._min_confidence = min_confidence
         self.rules_version = self._book.version
 

@@ -28,7 +28,7 @@ WISHES = frozenset(
     {"content", "refusal", "translation", "model", "figure", "list", "code", "work", "judgement", "harsh"}
 )
 #: Where our files of every language stand: the rules that find a refusal, the acts that code it.
-FOLDERS = ("lexicons", "acts")
+RULES, CODING = "lexicons", "acts"
 PLACES = ("start", "alone", "first", "opening", "later", "anywhere")
 #: Places at the start of a sentence.
 OPENS = frozenset({"start", "alone"})
@@ -42,6 +42,8 @@ _ACT_KEYS = {"id", "act", "where", "phrases", "unless", "why", "yes", "no"}
 _FILE_KEYS = {"language", "macros", "rule", "act", "words", "numbers", "counts", "sides", "praise", "blame", "asks"}
 #: How the ids of what no lexicon holds begin.
 _BUILT_IN = ("wording", "delivery.", "fact.", "layers.")
+#: The same of our acts, which are read when they are needed.
+_OUR_ACTS = tuple(f"{language}.act." for language in LANGUAGES)
 #: From two to twelve.
 _COUNTS = 11
 #: A larger file is a mistake; ours have well under 1 MB.
@@ -124,7 +126,7 @@ def signal_kinds() -> Mapping[str, SignalKind]:
 def load_lexicons(
     extra: Iterable[Path] = (), languages: Collection[str] | None = None
 ) -> tuple[tuple[Lexicon, ...], str]:
-    """Our lexicons for `languages` (None: all), rules and acts, then the files in `extra`, and the version of them all.
+    """Our lexicons for `languages` (None: all), then the files in `extra`, and the version of them and of our acts.
 
     Raises LexiconError.
     """
@@ -137,12 +139,13 @@ def load_lexicons(
         digest.update(ours.joinpath(numbers).read_bytes())
     lexicons: list[Lexicon] = []
     chosen = [language for language in LANGUAGES if languages is None or language in languages]
-    own = [(folder, ours.joinpath(folder, f"{language}.toml")) for folder in FOLDERS for language in chosen]
-    named = [(f"{folder}/{file.name}", file) for folder, file in own] + [(str(path), path) for path in extra]
-    for name, file in named:
+    own = [ours.joinpath(RULES, f"{language}.toml") for language in chosen]
+    for name, file in [(f"{RULES}/{file.name}", file) for file in own] + [(str(path), path) for path in extra]:
         text = _read(file, name)
         digest.update(text.encode())
         lexicons.append(read_lexicon(text, name))
+    for language in chosen:
+        digest.update(ours.joinpath(CODING, f"{language}.toml").read_bytes())
     seen: dict[str, str] = {}
     entries: list[Rule | Act] = []
     for lexicon in lexicons:
@@ -150,8 +153,16 @@ def load_lexicons(
     for entry in entries:
         if entry.id in seen:
             raise LexiconError(f"{entry.file}: rule {entry.id}: the id is taken already, in {seen[entry.id]}")
+        if entry.id.startswith(_OUR_ACTS):
+            raise LexiconError(f"{entry.file}: rule {entry.id}: ids such as {entry.id[:7]}… are those of our acts")
         seen[entry.id] = entry.file
     return tuple(lexicons), digest.hexdigest()[:12]
+
+
+def our_acts(language: str) -> tuple[Act, ...]:
+    """The acts of one of our languages."""
+    text = files("demur.classifier").joinpath(CODING, f"{language}.toml").read_text("utf-8")
+    return read_lexicon(text, f"{CODING}/{language}.toml").acts
 
 
 def words_of_languages() -> Mapping[str, frozenset[str]]:

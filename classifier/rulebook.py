@@ -1,4 +1,4 @@
-"""All lexicons, compiled: what every session shares. Immutable after building."""
+"""All lexicons, compiled: what every session shares. Nothing of it changes, but acts come in when first needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from demur.classifier.act import Act
 from demur.classifier.languages import Speech
-from demur.classifier.lexicon import Lexicon, Vocabulary, load_lexicons, words_of_languages
+from demur.classifier.lexicon import LANGUAGES, Lexicon, Vocabulary, load_lexicons, our_acts, words_of_languages
 from demur.classifier.matcher import Matcher
 from demur.classifier.weights import Weights, load_weights
 from demur.classifier.wishes import Wishes
@@ -16,7 +16,7 @@ from demur.classifier.wording import Wording, load_wording
 
 
 class Tongue:
-    """The acts of one language, compiled."""
+    """The acts of one language, or those of own files, compiled."""
 
     def __init__(self, acts: tuple[Act, ...]) -> None:
         self.acts = acts
@@ -24,16 +24,17 @@ class Tongue:
 
 
 class Rulebook:
-    """The rules of `lexicons` and what reads with them, with the numbers that ship. `version` names their content."""
+    """The rules of `lexicons` and what reads with them, with the numbers that ship. `version` names their content;
+    `languages` are those of which our acts code a refusal."""
 
-    def __init__(self, lexicons: Sequence[Lexicon], version: str) -> None:
+    def __init__(self, lexicons: Sequence[Lexicon], version: str, languages: Collection[str] = LANGUAGES) -> None:
         self.rules = tuple(rule for lexicon in lexicons for rule in lexicon.rules)
         self.matcher = Matcher(self.rules)
-        self.acts = tuple(act for lexicon in lexicons for act in lexicon.acts)
-        self._tongues = {
-            language: Tongue(tuple(act for act in self.acts if act.language == language))
-            for language in dict.fromkeys(act.language for act in self.acts)
-        }
+        self.acts = tuple(act for lexicon in lexicons for act in lexicon.acts)  # of own files
+        self._own = [Tongue(self.acts)] if self.acts else []
+        self._languages = frozenset(languages)
+        self._tongues: dict[str, Tongue] = {}
+        self.tongues(("en",))  # the others when a refusal is in them: together they cost half as much as all rules
         self.wishes = Wishes(lexicons)
         self.speech = Speech(lexicons, words_of_languages())
         self._vocabularies: dict[str, Vocabulary] = {}
@@ -44,13 +45,14 @@ class Rulebook:
         self.wording = load_wording()
         self.version = version
 
-    def tongues(self, languages: Collection[str]) -> Sequence[Tongue]:
-        """The acts to look for in a text that is in one of these languages: theirs, and English ones, which stand in
-        many texts. Where none of the languages is known, all."""
-        known = [name for name in self._tongues if name in languages]
-        if not known:
-            return tuple(self._tongues.values())
-        return [self._tongues[name] for name in dict.fromkeys((*known, "en")) if name in self._tongues]
+    def tongues(self, languages: Collection[str]) -> list[Tongue]:
+        """The acts to look for in a text that is in these languages: theirs; English ones, which stand in many texts;
+        those of own files."""
+        names = [name for name in LANGUAGES if name in self._languages and (name in languages or name == "en")]
+        for name in names:
+            if name not in self._tongues:
+                self._tongues[name] = Tongue(our_acts(name))
+        return [self._tongues[name] for name in names] + self._own
 
     def vocabulary(self, language: str | None) -> Vocabulary:
         """The words of a language; of one that no lexicon covers there are none."""
@@ -65,4 +67,4 @@ class Rulebook:
     @classmethod
     def load(cls, extra: Sequence[Path] = (), languages: Collection[str] | None = None) -> Rulebook:
         """Our lexicons for `languages` (None: all) and the files in `extra`. Raises LexiconError."""
-        return cls(*load_lexicons(extra, languages))
+        return cls(*load_lexicons(extra, languages), LANGUAGES if languages is None else languages)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from demur.classifier.clauses import READ, Clause, clauses
@@ -90,6 +92,23 @@ def test_acts_are_looked_for_in_the_language_of_the_text_and_in_english() -> Non
     def searched(*languages: str) -> list[str]:
         return [tongue.acts[0].language for tongue in book.tongues(languages)]
 
-    assert searched("nl") == ["nl", "en"]
-    assert searched("en") == ["en"]
-    assert searched() == searched("xx") == searched("nl", "en") == ["en", "nl"]
+    assert searched("nl") == ["en", "nl"]
+    assert searched("en") == searched() == searched("xx") == searched("de") == ["en"]
+
+
+def test_acts_of_own_files_are_looked_for_in_every_text(tmp_path: Path) -> None:
+    file = tmp_path / "club.toml"
+    file.write_text(
+        """language = "sv"
+[[act]]
+id = "club.sorry"
+act = "regret"
+phrases = ["vi beklagar"]
+why = "says that it is sorry"
+yes = ["Vi beklagar det."]
+no = ["Beklagligt."]
+""",
+        "utf-8",
+    )
+    ours = parted("I can't do that. Vi beklagar.", Rulebook.load([file]))
+    assert [deed.act.id for clause in ours for deed in clause.deeds] == ["en.act.decline", "club.sorry"]

@@ -15,6 +15,7 @@ import pytest
 
 from demur.classifier.coder import code
 from demur.classifier.examples import shows
+from demur.classifier.lexicon import LANGUAGES, our_acts
 from demur.classifier.rulebook import Rulebook
 from demur.classifier.session import Session
 from demur.classifier.trace import Ask
@@ -22,6 +23,8 @@ from demur.classifier.verdict import FEATURES
 
 DATA = Path(__file__).parent / "data" / "layers"
 ROWS = [json.loads(line) for path in sorted(DATA.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines()]
+
+ACTS = [act for language in LANGUAGES for act in our_acts(language)]
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +46,15 @@ def test_each_row_gets_the_codes_of_a_careful_reader(row: dict[str, Any], book: 
 def test_the_examples_of_every_act_hold(book: Rulebook) -> None:
     wrong = [
         (act.id, wanted, text)
-        for act in book.acts
+        for act in ACTS
         for wanted, texts in ((True, act.yes), (False, act.no))
         for text in texts
         if shows(act, text, book) is not wanted
     ]
     assert wrong == []
+
+
+def test_the_ids_of_our_acts_are_unique_and_tell_the_language() -> None:
+    assert len({act.id for act in ACTS}) == len(ACTS)
+    assert all(act.id.startswith(f"{act.language}.act.") for act in ACTS)
+    assert {act.language for act in ACTS} == set(LANGUAGES)

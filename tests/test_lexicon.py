@@ -178,6 +178,13 @@ def test_an_id_that_is_taken_is_refused(tmp_path: Path) -> None:
         load_lexicons([file])
 
 
+def test_an_id_of_our_acts_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text(ACT.replace("site.rule", "de.act.rule"))
+    with pytest.raises(LexiconError, match=r"site\.toml: rule de\.act\.rule: ids such as de\.act\.… are those of our"):
+        load_lexicons([file])
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(LexiconError, match=r"nowhere\.toml: cannot be read"):
         load_lexicons([tmp_path / "nowhere.toml"])
