@@ -23,6 +23,7 @@ ACTS: Mapping[str, str] = {
     "blame": "calls the act, the intent or its effect wrong, harmful or unlawful",
     "concern": "gives a reason that lies in the request, without calling it wrong",
     "rule": "puts the boundary on its own rules, design or purpose",
+    "barred": "says that it may not, and not by whose rule",
     "content": "names a kind of content that it keeps out of",
     "unable": "claims a lack of ability, access, knowledge or authority",
     "role": "invokes being an AI, its role, purpose or rules",

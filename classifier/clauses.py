@@ -168,7 +168,7 @@ def _kind(clause: Clause) -> Kind:
         return "request" if clause.does("blame") and not clause.does("praise", "care") else "help"
     if clause.does("distance"):
         return "refusal"
-    if clause.does("blame", "concern", "rule", "content", "unable"):
+    if clause.does("blame", "concern", "rule", "barred", "content", "unable"):
         return "request"
     if clause.does("principle"):
         return "norm"

@@ -18,7 +18,7 @@ from demur.classifier.verdict import FEATURES, Code, Layer, Rationale, Strategy
 
 #: The reason that an act gives. Those of a later line count only where none of an earlier one is found.
 _REASONS: tuple[Mapping[str, Rationale], ...] = (
-    {"unable": "capacity", "rule": "policy", "content": "policy", "blame": "ethics"},
+    {"unable": "capacity", "rule": "policy", "barred": "policy", "content": "policy", "blame": "ethics"},
     {"concern": "ethics"},
     {"principle": "ethics"},
 )
