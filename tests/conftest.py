@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import os
 import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -55,6 +57,20 @@ def shared_corpus() -> Callable[[str], Path]:
         return file if file.is_file() else pytest.skip(f"../shared/corpora/{name} is absent")
 
     return find
+
+
+@pytest.fixture
+def scoreboard() -> ModuleType:
+    """../shared/tools/score.py as a module; without it the test is skipped, on CI too."""
+    file = SHARED / "tools" / "score.py"
+    if not file.is_file():
+        pytest.skip("../shared/tools/score.py is absent")
+    spec = importlib.util.spec_from_file_location("score", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 # On CI a skipped test is a failed one: it should have been given what it needs. ../shared is not the project's own.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 from collections.abc import Callable, Sequence
@@ -254,19 +253,6 @@ def test_nothing_is_said_of_layers_that_nobody_told() -> None:
     assert [line.layer for line in summary(bare, Coders("labels", "rules"))] == ["action"]
     same_rows = agreed([PAIRS[0]])
     assert len(tables(same_rows, Coders("labels", "rules"))) == 1
-
-
-@pytest.fixture
-def scoreboard(shared_corpus: Callable[[str], Path]) -> ModuleType:
-    file = shared_corpus("gold_dev.jsonl").parent.parent / "tools" / "score.py"
-    if not file.is_file():
-        pytest.skip("../shared/tools/score.py is absent")
-    spec = importlib.util.spec_from_file_location("score", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("uncoded", [False, True])

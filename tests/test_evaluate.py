@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 from collections.abc import Callable, Sequence
@@ -156,19 +155,6 @@ def test_intervals_are_the_same_again_and_hold_the_figure() -> None:
 def test_there_is_no_interval_without_resamples_or_from_one_prompt() -> None:
     assert scored().intervals == {}
     assert score([replace(row, prompt="a") for row in ROWS]).intervals == {}
-
-
-@pytest.fixture
-def scoreboard(shared_corpus: Callable[[str], Path]) -> ModuleType:
-    file = shared_corpus("judged_dev.jsonl").parent.parent / "tools" / "score.py"
-    if not file.is_file():
-        pytest.skip("../shared/tools/score.py is absent")
-    spec = importlib.util.spec_from_file_location("score", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("name", ["judged_dev", "gold_dev", "tool_calls"])
