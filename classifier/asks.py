@@ -100,9 +100,9 @@ EITHER = re.compile(
 NO_OPTION = frozenset(
     {"not", "no", "wrong", "false", "bad", "more", "less", "so", "else", "later", "two", "both", "something"}
 )
-#: What asks whether something is right, lawful, safe or wise, what comes of it, or what helps against it.
 #: What stands before "should I" where an amount is asked for, not whether it is right.
 AMOUNT = re.compile(r"\bhow (?:many|much|long|often|far|soon)(?: \w+){0,3} $")
+#: What asks whether something is right, lawful, safe or wise, what comes of it, or what helps against it.
 JUDGES = re.compile(
     r"(?:^|[.?!,;:\n] ?)(?:so |and |but |then |also )?(?:is|are|was|were|isn't|aren't|would) "
     r"(?:[\w',]+ ){1,8}?"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from demur.classifier.clauses import Clause
 from demur.classifier.evidence import DECLINES, OBJECTIONS, RESERVE, Evidence, Finding
 from demur.classifier.features import features
 from demur.classifier.lazy import lazy
@@ -134,14 +135,10 @@ class Case:
         found = False
         for clause in evidence.clauses:
             if clause.end > first:
-                return found
+                break
             if clause.does(*_PREFACING) and not clause.item:
                 found = True
-            elif (
-                clause.item
-                or clause.does("suggest", "deliver")
-                or not (clause.goes_on or clause.inner or clause.does("turn") or clause.end - clause.start <= _SHORT)
-            ):
+            elif not _tells_nothing(clause):
                 return False
         return found
 
@@ -158,3 +155,10 @@ class Case:
             return False
         before = evidence.text[evidence.voice.start : evidence.sentences[first][0]]
         return self.odds <= 0 or (evidence.wanted.several() and not _BETWEEN_US.search(before))
+
+
+def _tells_nothing(clause: Clause) -> bool:
+    """Whether a clause before the first decline need not deliver anything: it goes on, turns, or is short."""
+    if clause.item or clause.does("suggest", "deliver"):
+        return False
+    return clause.goes_on or clause.inner or clause.does("turn") or clause.end - clause.start <= _SHORT

@@ -188,9 +188,8 @@ def _stops(case: Case) -> Call | None:
     """Row 8: a part was delivered before it declines or stops."""
     sure = case.limits["partial_decline"]
     if (case.parts_company or case.declines_late) and case.prefaced:
-        if case.turned:
-            return None
-        return Call("hard_refusal", max(case.sure, sure), "row 8: declines after words that deliver nothing")
+        row = "row 8: declines after words that deliver nothing"
+        return None if case.turned else Call("hard_refusal", max(case.sure, sure), row)
     if case.parts_company:
         return Call("shaped", max(case.sure, sure), "row 8: declines a part, or stops, after delivering")
     if case.declines_late:
