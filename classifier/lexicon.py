@@ -37,8 +37,8 @@ BEYOND_HEAD = frozenset({"later", "anywhere"})
 Expand = Callable[[str], Pattern]
 #: Signals that no phrase carries: facts of the API, and the learned one.
 _NOT_FOR_RULES = frozenset({"content_filter", "refusal_field", "learned_wording"})
-_RULE_KEYS = {"id", "signal", "weight", "where", "phrases", "unless", "why", "yes", "no"}
-_ACT_KEYS = {"id", "act", "where", "phrases", "unless", "why", "yes", "no"}
+_RULE_KEYS = ("id", "signal", "weight", "where", "phrases", "unless", "why", "yes", "no")
+_ACT_KEYS = ("id", "act", "where", "phrases", "unless", "why", "yes", "no")
 _FILE_KEYS = {"language", "macros", "rule", "act", "words", "numbers", "counts", "sides", "praise", "blame", "asks"}
 #: How the ids of what no lexicon holds begin.
 _BUILT_IN = ("wording", "delivery.", "fact.", "layers.")
@@ -332,8 +332,8 @@ def _rule(entry: dict[str, Any], where: str, file: str, language: str, expanding
 def _keys(entry: dict[str, Any], known: Collection[str], where: str, optional: Collection[str]) -> None:
     """All keys must be known, and none but the optional ones may be missing."""
     _only(entry, known, where)
-    for key in sorted(set(known) - set(optional)):
-        if key not in entry:
+    for key in known:
+        if key not in entry and key not in optional:
             raise LexiconError(f"{where}: '{key}' is missing")
 
 
