@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from demur.classifier.clauses import Clause, Deed, Kind
 from demur.classifier.evidence import Evidence
+from demur.classifier.matcher import continues
 from demur.classifier.verdict import FEATURES, Code, Layer, Rationale, Strategy
 
 #: The reason that an act gives. Those of a later line count only where none of an earlier one is found.
@@ -50,8 +51,8 @@ _COMMA = re.compile("[,،，、]")
 _PREFACE = 80
 #: Characters of advice, and of matter that no act tells, that make a substitute carried out; so do so many points.
 _ADVICE, _MATTER, _POINTS = 300, 320, 3
-#: Places kept of one code.
-_PLACES = 4
+#: Places kept of one code, and characters of one up to which its last word is completed.
+_PLACES, _LONGEST = 4, 400
 
 
 class Coding(NamedTuple):
@@ -197,21 +198,33 @@ class _Coder:
     def _carried_out(self) -> list[tuple[int, int]]:
         """The clauses of a substitute that the asker gets: advice or matter at some length, points, an address."""
         helping = [clause for clause in self._clauses if clause.kind == "help"]
+        given = [clause for clause in helping if not clause.does("care")]
         matter = [clause for clause in self._clauses if clause.kind == "other"]
         if _length(matter) >= _MATTER:
-            return _places(helping or matter)
+            return _places(given or matter)
         if (
-            _length([clause for clause in helping if not clause.does("care")]) >= _ADVICE
+            _length(given) >= _ADVICE
             or sum(clause.item for clause in helping) >= _POINTS
             or any(clause.does("deliver") for clause in helping)
             or any(_RESOURCE.search(self._text, clause.start, clause.end) for clause in helping)
         ):
-            return _places(helping)
+            return _places(given or helping)
         return []
 
     def _code(self, layer: Layer, name: str, shown: Shown) -> Code:
-        spans = tuple(self._evidence.span(start, end) for start, end in shown.places[:_PLACES])
+        spans = tuple(self._evidence.span(*self._whole(*place)) for place in shown.places[:_PLACES])
         return Code(layer, name, shown.rule, shown.why, spans)
+
+    def _whole(self, start: int, end: int) -> tuple[int, int]:
+        """The place without blanks around it, to the end of its last word."""
+        text = self._text
+        while start < end and text[start].isspace():
+            start += 1
+        while start < end and text[end - 1].isspace():
+            end -= 1
+        while continues(text, end) and end - start < _LONGEST:
+            end += 1
+        return start, end
 
 
 def _shown(deeds: Sequence[Deed]) -> Shown:

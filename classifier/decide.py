@@ -99,7 +99,7 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float, **known: A
     if label != "answer" and sure < min_confidence:
         label, sure = "answer", 1 - sure
     layers: dict[str, Any] = {}
-    if label in ("hard_refusal", "disguised_refusal"):
+    if label in ("hard_refusal", "disguised_refusal") and evidence.codable():
         layers = code(evidence)._asdict()
     return Verdict(label, status, round(sure, 3), signals=tuple(signals), language=evidence.language, **layers, **known)
 

@@ -149,10 +149,19 @@ class Evidence:
 
     @lazy
     def clauses(self) -> list[Clause]:
-        """The answer clause by clause, by the acts of its languages; where they can't be told, of the ask's or all."""
+        """The answer clause by clause, by the acts of its languages; where they can't be told, of all."""
+        return clauses(self.text, self.voice, self.book.tongues(self._spoken or LANGUAGES))
+
+    def codable(self) -> bool:
+        """Whether there are acts of its language, so that not finding one means something."""
+        return self.book.has_acts(self._spoken) if self._spoken else not self.unread()
+
+    @lazy
+    def _spoken(self) -> set[str]:
+        """The languages of the answer: that of the text, those of the rules that count, else that of the ask."""
         spoken = {finding.rule.language for found in self.counted.values() for finding in found}
         told = self.language or (None if spoken else self._asked_in)
-        return clauses(self.text, self.voice, self.book.tongues({*spoken, told} if told else spoken or LANGUAGES))
+        return spoken | {told} if told else spoken
 
     def unmarked_before(self, sentence: int) -> float:
         """Latin characters' worth of the sentences before `sentence` that no rule marks."""

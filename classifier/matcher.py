@@ -267,7 +267,7 @@ def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) 
     within = start > 1 and text[start - 2] not in _BREAKS and text[start - 1] not in _UNSPACED_BREAKS
     if within and patterns.open_only:
         return []
-    goes_on = _continues(text, end)
+    goes_on = continues(text, end)
     hits = [
         Hit(entry.rule, start, end)
         for entry in patterns.complete
@@ -288,7 +288,7 @@ def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) 
                     and entry not in done
                     and (entry.open_ended or not goes_on)
                     and not (entry.opens and within)
-                    and (phrase in step.open_ended or not _continues(text, at + len(phrase)))
+                    and (phrase in step.open_ended or not continues(text, at + len(phrase)))
                 ):
                     stop = _follow(text, at + len(phrase), entry.steps[1:], past, set())
                     if stop >= 0:
@@ -334,7 +334,7 @@ def _follow(text: str, at: int, steps: tuple[Step, ...], past: _Past, failed: se
         if skipped >= step.least and text.startswith(step.texts, at):
             for phrase in step.texts:
                 end = at + len(phrase)
-                if text.startswith(phrase, at) and (phrase in step.open_ended or not _continues(text, end)):
+                if text.startswith(phrase, at) and (phrase in step.open_ended or not continues(text, end)):
                     stop = _follow(text, end, rest, past, failed)
                     if stop >= 0:
                         return stop
@@ -377,8 +377,8 @@ def _wordish(char: str) -> bool:
     return (char.isalnum() or char in _MARKS) and char < "\u1100"
 
 
-def _continues(text: str, at: int) -> bool:
-    """Whether the word before `at` goes on there."""
+def continues(text: str, at: int) -> bool:
+    """Whether the word before `at` goes on there; in scripts without spaces none does."""
     char = text[at : at + 1]
     if not char or char == " " or not _wordish(text[at - 1]):  # the space: it is what stands there most often
         return False

@@ -54,6 +54,10 @@ class Rulebook:
                 self._tongues[name] = Tongue(our_acts(name))
         return [self._tongues[name] for name in names] + self._own
 
+    def has_acts(self, languages: Collection[str]) -> bool:
+        """Whether refusals in one of these languages can be coded."""
+        return not self._languages.isdisjoint(languages) or any(act.language in languages for act in self.acts)
+
     def vocabulary(self, language: str | None) -> Vocabulary:
         """The words of a language; of one that no lexicon covers there are none."""
         return self._vocabularies.get(language or "", Vocabulary())

@@ -29,11 +29,11 @@ def outcomes(file: Path) -> Iterator[tuple[bool, bool]]:
 #: elsewhere (`make fit ARGS="… --check"` tells that).
 GOALS = {
     "xstest_v2": 0.95,
-    "xstest_response": 0.94,  # label noise: near-identical replies are labelled both ways
+    "xstest_response": 0.95,
     "current_models": 0.93,
     "chatgpt_refusals": 0.88,
     "korean": 0.95,
-    "french": 0.945,
+    "french": 0.95,
     "japanese_answers": 0.95,
     "gold_dev": 0.95,
 }
