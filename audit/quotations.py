@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 #: Quotations beyond these bounds are no evidence but a copy; they also bound the search.
 MAX_QUOTES = 40
@@ -10,8 +11,8 @@ MAX_QUOTE = 400
 
 # Models set quotation marks, apostrophes and dashes of their own, and leave out what is bold.
 _ALIKE = ("'’‘ʼ`´", '"“”„«»', "-–—‐‑")
-_CLASSES = {char: f"[{re.escape(alike)}]" for alike in _ALIKE for char in alike}
-_GAP = r"[*_]*\s+[*_]*"
+_SAME = {char: alike[0] for alike in _ALIKE for char in alike}
+_MARKS = "*_"
 _ELLIPSIS = re.compile(r"\s*(?:\[…\]|\[\.\.\.\]|…|\.\.\.)\s*")
 _AROUND = ' \t\r\n"“”„«»*'
 
@@ -40,15 +41,29 @@ def find(text: str, quote: str, limit: int) -> list[tuple[int, int]]:
 
 
 def _find(text: str, part: str, limit: int) -> tuple[int, int] | None:
-    # Whole words, where the script has them: "No" is not quoted from "know".
-    before, after = ("(?<![A-Za-z])" if part[0].isascii() else ""), ("(?![A-Za-z])" if part[-1].isascii() else "")
-    pattern = re.compile(before + _GAP.join(map(_word, part.split())) + after, re.IGNORECASE)
+    words = _plain(part)[0].strip()
+    if not words:
+        return None
+    # Whole words, where the script has them: "No" is not quoted from "know". A literal, so that the search is linear.
+    before, after = ("(?<![a-z])" if words[0].isascii() else ""), ("(?![a-z])" if words[-1].isascii() else "")
+    pattern = re.compile(before + re.escape(words) + after)
     head, tail = shown(text, limit)
     for piece, offset in ((head, 0), (tail, len(text) - len(tail))):
-        if match := pattern.search(piece):
-            return match.start() + offset, match.end() + offset
+        plain, places = _plain(piece)
+        if match := pattern.search(plain):
+            return places[match.start()] + offset, places[match.end() - 1] + 1 + offset
     return None
 
 
-def _word(word: str) -> str:
-    return "".join(_CLASSES.get(char) or re.escape(char) for char in word)
+@lru_cache(maxsize=16)  # a judge quotes from the same text many times
+def _plain(text: str) -> tuple[str, list[int]]:
+    """The text without all that may differ, and for each of its characters the place where it stood."""
+    out: list[str] = []
+    places: list[int] = []
+    for place, char in enumerate(text):
+        plain = " " if char.isspace() else _SAME.get(char) or char.casefold()
+        if char in _MARKS or (plain == " " and out[-1:] == [" "]):
+            continue
+        out.append(plain)
+        places += [place] * len(plain)
+    return "".join(out), places

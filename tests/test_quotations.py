@@ -18,6 +18,9 @@ TEXT = "I’m sorry — I **really can't**\n  do that. The “plan” is know-ho
         ("sorry [...] the plan?", []),
         ("No", ["no"]),
         ("know how", []),
+        ("i'm so", []),
+        ("**SORRY** - _I_ really", ["sorry — I **really"]),
+        ("____", []),
         ("do this", []),
         ("", []),
         (" … ", []),
@@ -45,3 +48,23 @@ def test_what_was_not_shown_is_not_quoted() -> None:
 
 def test_signs_of_a_pattern_are_only_signs() -> None:
     assert find("(a+)+$ costs [b].", "(a+)+$ costs [b]", 100) == [(0, 16)]
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        (("_" * 12 + " ") * 12, "_ " * 6 + "z"),
+        ("a " + "*** " * 60, "a " + "* " * 60 + "z"),
+        ("I can't. " + "Name: ____________ " * 600, "Name: ______ " * 30 + "Nope"),
+        ("a" * 12_000, "a" * 400),
+    ],
+)
+def test_no_text_makes_the_search_long(text: str, quote: str) -> None:
+    """Each would not end within any patience if what may differ were left to a pattern that backtracks."""
+    assert find(text, quote, 12_000) == []
+
+
+def test_letters_that_fold_to_several_keep_their_place() -> None:
+    text = "İ ﬁne Straße: no"
+    assert [text[start:end] for start, end in find(text, "STRASSE: No", 100)] == ["Straße: no"]
+    assert [text[start:end] for start, end in find(text, "FINE", 100)] == ["ﬁne"]
