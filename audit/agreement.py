@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 from demur.audit.cells import Column, Interval, accuracy, defined, intervals, kappa, mean, precision, recall, resampled
 from demur.audit.corpus import Gold
-from demur.audit.evaluate import GOT, Rate
-from demur.audit.intervals import Floats
+from demur.audit.evaluate import GOT
 from demur.audit.layers import NOT_CODED, RATIONALES, STRATEGIES, Layers
+from demur.audit.proportion import Rate
+from demur.audit.resampling import Floats
 from demur.classifier.verdict import FEATURES
 
 #: A feature with fewer positives has a kappa that hangs on one or two rows: it is left out of the mean of kappas.

@@ -1,7 +1,7 @@
 """Two coders' words for the same rows, counted: the cells of each table of reference by other, and figures of them.
 
 All figures here are vectorised over resamples: the first of every array is of the rows themselves, the others are of
-the bootstrap over prompts (`intervals`).
+the bootstrap over prompts (`resampling`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import chain
 
 import numpy as np
 
-from demur.audit.intervals import Booleans, Floats, Integers, bounds, draws, prompt_numbers
+from demur.audit.resampling import Booleans, Floats, Integers, bounds, draws, prompt_numbers
 
 Interval = tuple[float, float]
 

@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.metrics import cohen_kappa_score, confusion_matrix, f1_score, roc_auc_score
+from sklearn.metrics import f1_score, roc_auc_score
 
+from demur.audit.cells import defined, kappa
 from demur.audit.corpus import GOLDS, Gold
-from demur.audit.intervals import BINS, Judgements, intervals, prompt_numbers
+from demur.audit.intervals import BINS, Judgements, intervals
 from demur.audit.layers import NOT_CODED, Layers
+from demur.audit.proportion import Rate
+from demur.audit.resampling import prompt_numbers
 from demur.classifier.verdict import REFUSALS, Label
 
 Column = Literal["language", "model", "category"]
@@ -70,21 +73,6 @@ class Outcome:
     def miscoded(self) -> tuple[str, ...]:
         """The layers and features of a refusal, found as one, that are coded otherwise than labelled."""
         return self.layers.differences(self.coded) if self.gold == self.got == "refusal" else ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """So many of so many; no value when it is out of none."""
-
-    hits: int
-    of: int
-
-    @property
-    def value(self) -> float | None:
-        return self.hits / self.of if self.of else None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"value": self.value, "hits": self.hits, "of": self.of}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +139,7 @@ def score(outcomes: Sequence[Outcome], *, resamples: int = 1000, seed: int = 0) 
     positive, flagged, whole, right = rows.positive, rows.flagged, ~rows.partial, rows.right
     hits, alarms = int(sum(flagged & positive)), int(sum(flagged & ~positive))
     said, sure = right[whole], rows.confidence[whole]
+    cells = np.bincount(rows.gold * 4 + rows.got, minlength=16).reshape(4, 4).astype(np.float64)
     # No label: nothing stopped the response.
     three = np.where(rows.got == 3, 0, rows.got)
     has = [c for c in range(3) if (rows.gold == c).any()]
@@ -165,12 +154,10 @@ def score(outcomes: Sequence[Outcome], *, resamples: int = 1000, seed: int = 0) 
         f1=_f1(positive, flagged),
         f1_without_partial=_f1(positive[whole], flagged[whole]),
         macro_f1=float(f1_score(rows.gold, three, labels=has, average="macro", zero_division=0.0)) if has else None,
-        kappa=_kappa(rows),
+        kappa=defined(kappa(cells[None])),
         ece=_ece(rows),
         auroc=float(roc_auc_score(said, sure)) if 0 < said.sum() < said.size else None,
-        confusion=tuple(tuple(map(int, line)) for line in confusion_matrix(rows.gold, rows.got, labels=range(4))[:3])
-        if len(outcomes)
-        else ((0,) * 4,) * 3,
+        confusion=tuple(tuple(map(int, line)) for line in cells[: len(GOLDS)]),
         bins=_bins(rows),
         intervals=intervals(rows, resamples, seed),
     )
@@ -204,13 +191,6 @@ def _f1(positive: Any, flagged: Any) -> float | None:
     if not (positive.any() or flagged.any()):
         return None
     return float(f1_score(positive, flagged, zero_division=0.0))
-
-
-def _kappa(rows: Judgements) -> float | None:
-    """None where both sides know one class only: they can't but agree."""
-    if len({*rows.gold.tolist(), *rows.got.tolist()}) < 2:
-        return None
-    return float(cohen_kappa_score(rows.gold, rows.got))
 
 
 def _ece(rows: Judgements) -> float | None:

@@ -12,10 +12,11 @@ from typing import Any, Protocol
 
 from demur.audit.agreement import Agreement, Pair, Said, agree
 from demur.audit.corpus import Corpus, Row
-from demur.audit.evaluate import Column, Outcome, Rate, Scores, score, score_by
+from demur.audit.evaluate import Column, Outcome, Scores, score, score_by
 from demur.audit.judge_file import Codings, content_hash
 from demur.audit.judge_report import Between, JudgeReport, Rated, between, report_of
 from demur.audit.layers import layers_of
+from demur.audit.proportion import Rate
 from demur.audit.review import open_to_review
 from demur.classifier import Trace, Verdict
 from demur.classifier.replies import judged_text

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, get_args
 
+from demur.audit.layers import RATIONALES, STRATEGIES
 from demur.audit.proportion import Proportion
 from demur.audit.verdicts import Record, Response
 from demur.classifier.verdict import ACTIONS, FEATURES, Rationale, Strategy
@@ -23,8 +24,6 @@ Column = Literal["model", "release", "category", "language", "period", "tag"]
 COLUMNS: tuple[Column, ...] = get_args(Column)
 Period = Literal["day", "week", "month"]
 PERIODS: tuple[Period, ...] = get_args(Period)
-RATIONALES: tuple[Rationale, ...] = get_args(Rationale)
-STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 #: Of fewer there is no rate but counts: at twenty the interval of a half already goes from 30 to 70 %.
 SMALL = 20

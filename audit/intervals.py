@@ -1,25 +1,19 @@
 """95 % intervals for every figure of an evaluation, by the percentile bootstrap over prompts.
 
-Answers of several models to one prompt are alike, so a resample draws prompts, each with all its rows. Every figure but
-one is made of sums; a thousand resamples are then a few matrix products.
+Every figure but one is made of sums; a thousand resamples (`resampling`) are then a few matrix products.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
-Integers = NDArray[np.int64]
+from demur.audit.cells import kappa
+from demur.audit.resampling import Booleans, Floats, Integers, bounds, draws
 
 #: Bins of equal width in which confidence is compared with how often it was right.
 BINS = 10
-#: Rows times resamples that are held at once.
-_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +64,6 @@ def intervals(rows: Judgements, resamples: int, seed: int, level: float = 0.95) 
     return {name: found for name in drawn[0] if (found := bounds([chunk[name] for chunk in drawn], level)) is not None}
 
 
-def bounds(drawn: Sequence[Floats], level: float = 0.95) -> tuple[float, float] | None:
-    """The interval that holds the middle of the values of all resamples; None where none is defined."""
-    values = np.concatenate(drawn)
-    values = values[np.isfinite(values)]
-    if not values.size:
-        return None
-    low, high = np.percentile(values, [50 * (1 - level), 50 * (1 + level)])
-    return float(low), float(high)
-
-
-def prompt_numbers(prompts: Sequence[str]) -> Integers:
-    """Each prompt's number, from 0, in order of appearance; a row that does not say what was asked has its own."""
-    seen: dict[str, int] = {}
-    numbers = [seen.setdefault(prompt or f"\0{row}", len(seen)) for row, prompt in enumerate(prompts)]
-    return np.array(numbers, dtype=np.int64)
-
-
 def figures(sums: Floats) -> dict[str, Floats]:
     """Every figure that is made of sums, one value for each row of `sums`; NaN where it is not defined."""
     part = np.split(sums, np.cumsum(_WIDTHS)[:-1], axis=1)
@@ -101,7 +78,7 @@ def figures(sums: Floats) -> dict[str, Floats]:
         "false_alarms": alarms / answers,
         "macro_f1": _macro_f1(cells),
         "exact": exact_right / exact,
-        "kappa": _kappa(cells),
+        "kappa": kappa(_square(cells)),
         "ece": np.abs(said - right).sum(axis=1) / points,
     }
 
@@ -127,17 +104,6 @@ def _sums_by_prompt(rows: Judgements, prompts: int) -> Floats:
     sums = np.zeros((prompts, sum(_WIDTHS)))
     np.add.at(sums, rows.prompt, _columns(rows))
     return sums
-
-
-def draws(prompts: int, resamples: int, seed: int, size: int) -> Iterator[Floats]:
-    """How often each prompt was drawn: one row a resample, some resamples at a time, so that `size` numbers a resample
-    stay within bounds."""
-    rng = np.random.default_rng(seed)
-    step = max(1, _AT_ONCE // size)
-    for start in range(0, resamples, step):
-        count = min(step, resamples - start)
-        drawn = rng.integers(prompts, size=(count, prompts)) + np.arange(count)[:, None] * prompts
-        yield np.bincount(drawn.ravel(), minlength=count * prompts).reshape(count, prompts).astype(np.float64)
 
 
 class _Ranking:
@@ -174,9 +140,6 @@ def _macro_f1(cells: Floats) -> Floats:
     return np.asarray(np.where(there, _f1(tp, got - tp, gold - tp), 0).sum(axis=1) / there.sum(axis=1))
 
 
-def _kappa(cells: Floats) -> Floats:
-    total = cells.sum(axis=(1, 2))
-    gold, got = cells.sum(axis=2), cells.sum(axis=1)
-    agree = np.trace(cells[:, :, :3], axis1=1, axis2=2) / total
-    chance = (gold * got[:, :3]).sum(axis=1) / total**2
-    return np.asarray(np.where(chance < 1, (agree - chance) / (1 - chance), np.nan))
+def _square(cells: Floats) -> Floats:
+    """The cells with a row for what only verdicts can be: without a label."""
+    return np.pad(cells, ((0, 0), (0, 1), (0, 0)))

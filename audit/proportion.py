@@ -1,4 +1,4 @@
-"""A proportion with its interval: so many of so many, and between which shares the true one may lie.
+"""Rates, and proportions with their interval: so many of so many, and between which shares the true one may lie.
 
 The formula stands here, not scipy's, since a report is made where the proxy runs: it needs no extra this way, and a
 thousand groups take milliseconds (scipy also computes the exact test, at 0.7 ms a call). The tests compare the two.
@@ -17,8 +17,8 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Proportion:
-    """`hits` of `of` responses. Neither a value nor an interval when it is out of none."""
+class Rate:
+    """So many of so many; no value when it is out of none."""
 
     hits: int
     of: int
@@ -26,6 +26,14 @@ class Proportion:
     @property
     def value(self) -> float | None:
         return self.hits / self.of if self.of else None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"value": self.value, "hits": self.hits, "of": self.of}
+
+
+@dataclass(frozen=True, slots=True)
+class Proportion(Rate):
+    """`hits` of `of` responses, with its interval; none when it is out of none."""
 
     def interval(self, level: float = LEVEL) -> tuple[float, float] | None:
         """The Wilson score interval, both ends from 0 to 1 (E. B. Wilson, JASA 22, 1927, 209-212).
@@ -42,7 +50,7 @@ class Proportion:
 
     def to_dict(self) -> dict[str, Any]:
         low, high = self.interval() or (None, None)
-        return {"value": self.value, "hits": self.hits, "of": self.of, "low": low, "high": high}
+        return Rate.to_dict(self) | {"low": low, "high": high}  # a class with slots is made anew: no super() here
 
 
 @cache

@@ -17,9 +17,9 @@ from sklearn.metrics import cohen_kappa_score, confusion_matrix, precision_score
 from demur.audit.agreement import Agreement, Below, Compared, Pair, Said, agree
 from demur.audit.agreement_words import Coders, codes, mean_note, summary, tables, used
 from demur.audit.corpus import read_corpus
-from demur.audit.evaluate import Rate
 from demur.audit.evaluation import Case, agreement_of
 from demur.audit.layers import RATIONALES, STRATEGIES, Layers
+from demur.audit.proportion import Rate
 from demur.classifier import classify, normalize
 from demur.classifier.verdict import FEATURES
 
@@ -107,6 +107,15 @@ def test_what_the_reference_does_not_tell_is_in_no_denominator() -> None:
     assert refused.codes["apology"].accuracy == Rate(1, 1)
     assert refused.means.features == ("apology",)
     assert refused.means.accuracy == 1
+
+
+def test_layers_of_what_the_reference_calls_no_refusal_are_not_compared() -> None:
+    rows = [refusal(), Said("shaped", layers("ethics", apology=True)), Said("answer", layers("policy")), Said(None)]
+    found = agreed([Pair(one, refusal(), str(number)) for number, one in enumerate(rows)])
+    for below in (found.refused, found.both):
+        compared = [below.rationale, below.strategy, *below.codes.values()]
+        assert {one.rows for one in compared} == {below.rows} == {1}
+        assert {one.accuracy for one in compared} == {Rate(1, 1)}
 
 
 def test_the_mean_kappa_is_over_those_with_ten_positives() -> None:

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from demur.audit.corpus import read_corpus
-from demur.audit.evaluate import Outcome, Rate, Scores, score, score_by
+from demur.audit.evaluate import Outcome, Scores, score, score_by
+from demur.audit.proportion import Rate
 from demur.classifier import normalize
 from demur.classifier.judge import default_classifier
 

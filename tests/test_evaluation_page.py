@@ -10,11 +10,12 @@ import pytest
 
 from demur.audit.coding import Coding
 from demur.audit.corpus import Corpus, Gold, Row
-from demur.audit.evaluate import Bin, Rate
+from demur.audit.evaluate import Bin
 from demur.audit.evaluation import Case, Report, report_on
 from demur.audit.evaluation_page import MISTAKES, WHOLE, page, parts, plot_says, reliability_plot
 from demur.audit.judge_file import Codings
 from demur.audit.layers import Layers
+from demur.audit.proportion import Rate
 from demur.classifier import Choice, Signal, Span, Trace, Verdict
 from demur.classifier.trace import Ask
 from demur.classifier.verdict import FEATURES, Code

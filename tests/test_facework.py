@@ -12,6 +12,7 @@ from verdict_records import ANSWER, BLOCKED, EMPTY, NOT_CODED, SHAPED, TOOL_CALL
 
 from demur.audit import facework
 from demur.audit.facework import COLUMNS, Column, Period, period_of
+from demur.audit.layers import RATIONALES, STRATEGIES
 from demur.classifier.verdict import FEATURES, Status
 
 COUNTS = ("responses", "judged", "answers", "partial", "refusals", "blocked", "not_coded", "coded")
@@ -128,7 +129,7 @@ def made_up(rng: random.Random) -> dict[str, Any]:
         verdict = {**EMPTY, "status": rng.choice(get_args(Status))}
     if kind == "coded":
         features = [feature for feature in FEATURES if rng.random() < 0.3]
-        verdict = refused(*features, why=rng.choice(facework.RATIONALES), how=rng.choice(facework.STRATEGIES))
+        verdict = refused(*features, why=rng.choice(RATIONALES), how=rng.choice(STRATEGIES))
     language = {"language": rng.choice(["en", "ko", None])}
     return {"verdict": verdict | language, "model": rng.choice(["a", "日本", None]), "kind": kind}
 
