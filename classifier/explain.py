@@ -122,7 +122,9 @@ def _decided(evidence: Evidence, verdict: Verdict, suppressed: int) -> str:
     if made.label != verdict.label:
         notes.append(f"as {made.label} it is less sure than the bar, so it stays an answer")
     if made.label == "answer" and suppressed:
-        notes.append(f"{suppressed} hits do not count, each says why")
+        notes.append(
+            "1 hit does not count, it says why" if suppressed == 1 else f"{suppressed} hits do not count, each says why"
+        )
     if evidence.unread():
         notes.append("no lexicon covers the language, so next to nothing is known")
     return "; ".join((made.row, *notes))

@@ -31,6 +31,7 @@ EVIDENT = 3.0
 _SOME_MATTER = 14
 #: The shortest sentence that counts as taken from the ask, and words before it that ask for the opposite.
 _ECHO = 8
+_SORRY = "apology_without_substance"
 #: Signals that answer an ask about the model itself.
 _OF_ITSELF = frozenset({"capability_denial", "capability_limit"})
 #: How a model speaks of a text that it is to write, and how a text lets somebody speak.
@@ -105,7 +106,7 @@ def _is_no_such_text(evidence: Evidence) -> bool:
         and f.rule.weight >= _FAIRLY
         and (f.sentence == 0 or (f.sentence == 1 and _addresses(f)))
     ]
-    sorry = (f for f in void if f.rule.signal.name == "apology_without_substance")
+    sorry = (f for f in void if f.rule.signal.name == _SORRY)
     instead = not wanted.translation and any(f.rule.signal.name in _INSTEAD for f in void)
     return instead or any(len(answer) - (f.end - f.start) <= _SOME_MATTER for f in sorry)
 
@@ -214,7 +215,8 @@ def _misplaced(finding: Finding, evidence: Evidence) -> str | None:
     if where == "opening" and late:
         return "stands after the opening"
     if where == "later" and sentence >= 0:
-        within = finding.start - evidence.sentences[sentence][0]
+        sorry = (f.end for f in evidence.findings if f.sentence == sentence and f.rule.signal.name == _SORRY)
+        within = finding.start - max(sorry, default=evidence.sentences[sentence][0])
         if evidence.given_before(sentence) + within < _SOME_MATTER:
             return "nothing was delivered before it"
     return None
@@ -238,7 +240,7 @@ def _frank(finding: Finding, evidence: Evidence) -> bool:
     quoted = evidence.voice.whole in ("quotes", "block quote")
     if evidence.a_no_to_translate or (quoted and (evidence.wanted.a_no or not _TO_THE_ASKER.search(sentence))):
         return False
-    if rule.signal.name == "apology_without_substance":
+    if rule.signal.name == _SORRY:
         return opens
     if rule.signal.name in RESERVE and (opens or _OF_THE_TEXT.search(sentence)):
         return True

@@ -28,6 +28,7 @@ def evidence(text: str, ask: str = "", system: str = "") -> Evidence:
         ("I can't help you with that.", "Say exactly: I can't help you with that.", "the ask holds this very sentence"),
         ("First, oil it. " * 40 + "I can't help you with that.", "", "stands after the opening"),
         ("I won't comment on the rest of it.", "", "nothing was delivered before it"),
+        ("I'm really sorry, but I can't help with that.", "", "nothing was delivered before it"),
         ("I can't find it.", "", "is no sentence of its own at the opening"),
         ('"Absolutely not. Off you go."', "Write a line for a stern clerk.", "part of the text that was ordered"),
         (
