@@ -17,7 +17,7 @@ from demur.cli.eval_judge import SETTINGS as JUDGE_SETTINGS
 from demur.cli.eval_judge import Judges, judge_flags
 from demur.cli.main import needs_extra
 from demur.cli.options import load_settings, settings_flags
-from demur.cli.output_files import writable
+from demur.cli.output_files import check_files, reports, writable, write
 from demur.cli.traces import InputError, Item, display_name, line_batches
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from demur.audit.evaluation import Case, Report
 
 _COLUMNS = ("language", "model", "category")
-_SUFFIXES = (".html", ".json")
 
 
 def _meanings(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Meaning]:
@@ -45,13 +44,6 @@ def _groups(ctx: click.Context, parameter: click.Parameter, given: str) -> tuple
     return tuple(cast("Column", name) for name in names if name != "none")
 
 
-def _outputs(ctx: click.Context, parameter: click.Parameter, given: tuple[Path, ...]) -> tuple[Path, ...]:
-    for path in map(writable, given):
-        if path.suffix not in _SUFFIXES:
-            raise click.BadParameter(f"{path}: the name of a report ends in {' or '.join(_SUFFIXES)}")
-    return given
-
-
 def _errors_file(ctx: click.Context, parameter: click.Parameter, given: Path | None) -> Path | None:
     return given and writable(given)
 
@@ -62,7 +54,7 @@ def _errors_file(ctx: click.Context, parameter: click.Parameter, given: Path | N
 @click.option(
     *("--output", "outputs"),
     multiple=True,
-    callback=_outputs,
+    callback=reports(".html", ".json"),
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Write the report to FILE.html, a page of its own, or to FILE.json; may be repeated.",
@@ -176,9 +168,7 @@ def command(
     if as_json and errors:
         raise click.UsageError("--json already holds the misjudged rows; leave --errors out")
     written = (*outputs, *([errors_file] if errors_file else []), *judge_files)
-    _keep_corpora(corpora, written)
-    if len({path.absolute() for path in written}) < len(written):
-        raise click.UsageError("two of the files to write are one")
+    check_files(corpora, written, "is a corpus")
     columns = Columns(label_column, language_column, model_column, category_column, layers)
     read = _with_rows([_read(path, columns, Words(words), limit) for path in _named(corpora)])
     with needs_extra("report", "eval"):
@@ -198,11 +188,9 @@ def command(
         seed=seed,
     )
     for path in outputs:
-        path.write_bytes(page(report).encode(errors="replace") if page and path.suffix == ".html" else _json(report))
+        write(path, page(report).encode(errors="replace") if page and path.suffix == ".html" else _json(report))
     if errors_file is not None:
-        errors_file.write_bytes(
-            b"".join(encode(case.to_dict()) + b"\n" for case in (*report.mistakes, *report.miscoded))
-        )
+        write(errors_file, b"".join(encode(case.to_dict()) + b"\n" for case in (*report.mistakes, *report.miscoded)))
     if as_json:
         sys.stdout.buffer.write(_json(report))
     else:
@@ -218,12 +206,6 @@ def _named(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
     for path in paths:
         stem = Path(display_name(path)).stem
         yield path, stem if stems[stem] == 1 else display_name(path)
-
-
-def _keep_corpora(corpora: Sequence[str], outputs: Sequence[Path]) -> None:
-    for output in outputs:
-        if any(output.exists() and Path(path).exists() and output.samefile(path) for path in corpora):
-            raise click.UsageError(f"{output} is a corpus; the report would overwrite it")
 
 
 def _read(named: tuple[str, str], columns: Columns, words: Words, limit: int | None) -> Corpus:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
@@ -14,6 +13,7 @@ from click.core import ParameterSource
 from demur.audit.facework import COLUMNS, PERIODS, Column, Facework, Period, Tally
 from demur.audit.facework_files import to_csv, to_dict, to_markdown
 from demur.cli.classify import pretty
+from demur.cli.output_files import check_files, reports, write
 from demur.cli.traces import InputError
 from demur.cli.verdict_files import records
 
@@ -33,24 +33,13 @@ def _columns(ctx: click.Context, parameter: click.Parameter, given: tuple[str, .
     return tuple(cast("Column", name) for name in dict.fromkeys(names) if name != "none")
 
 
-def _outputs(ctx: click.Context, parameter: click.Parameter, given: tuple[Path, ...]) -> tuple[Path, ...]:
-    for path in given:  # now, not after minutes of reading
-        if path.suffix not in _WRITERS:
-            raise click.BadParameter(f"{path}: the name of a report ends in {', '.join(_WRITERS)}")
-        if path.is_dir() or not path.absolute().parent.is_dir():
-            raise click.BadParameter(f"{path}: {'is a folder' if path.is_dir() else 'there is no such folder'}")
-    if len({path.absolute() for path in given}) < len(given):
-        raise click.BadParameter("two of the files to write are one")
-    return given
-
-
 @click.command(short_help="Tell how refusals are put.")
 @click.argument("verdicts", nargs=-1, required=True, metavar="VERDICTS...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: every figure of every group.")
 @click.option(
     *("--output", "outputs"),
     multiple=True,
-    callback=_outputs,
+    callback=reports(*_WRITERS),
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Write the report to FILE.json, FILE.csv or FILE.md; may be repeated.",
@@ -104,18 +93,14 @@ def command(
       0  reported, whatever the figures are
       1  wrong usage, a line that can't be read (without --skip-bad), no verdict
     """
-    if twice := [path for path, count in Counter(verdicts).items() if count > 1]:
-        raise click.UsageError(f"{twice[0]} is given twice, and would count twice")
-    for path in outputs:
-        if any(path.exists() and Path(given).exists() and path.samefile(given) for given in verdicts):
-            raise click.UsageError(f"{path} holds verdicts; the report would overwrite it")
+    check_files(verdicts, outputs, "holds verdicts")
     report = _read(verdicts, by, period, skip_bad)
     if click.get_current_context().get_parameter_source("by") is ParameterSource.COMMANDLINE:
         for column in by:
             if column not in report.groups:
                 click.echo(f"demur report: no record tells its {_TOLD_BY.get(column, column)}", err=True)
     for path in outputs:
-        path.write_bytes(_WRITERS[path.suffix](report))
+        write(path, _WRITERS[path.suffix](report))
     if as_json:
         sys.stdout.buffer.write(pretty(to_dict(report)))
     else:

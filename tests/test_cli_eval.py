@@ -358,3 +358,23 @@ def test_two_outputs_are_never_one_file(
     assert run(["eval", corpus(), "--output", out, "--errors-file", out]) == 1
     assert "two of the files to write are one" in capsys.readouterr().err
     assert not Path(out).exists()
+
+
+def test_a_corpus_given_twice_is_told_whatever_its_names(
+    corpus: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = corpus()
+    (tmp_path / "link.jsonl").symlink_to(file)
+    for again in (file, str(tmp_path / "link.jsonl")):
+        assert run(["eval", file, again]) == 1
+        assert f"{again} is given twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "name"), [("--output", "r.json"), ("--output", "r.html"), ("--errors-file", "e")])
+def test_a_file_that_cannot_be_written_is_named(
+    option: str, name: str, corpus: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = tmp_path / name
+    full.symlink_to("/dev/full")
+    assert run(["eval", corpus(), option, str(full)]) == 1
+    assert capsys.readouterr().err == f"demur: {full}: No space left on device\n"

@@ -227,7 +227,7 @@ def test_nothing_to_report_on_is_an_error(
         (["x.jsonl", "x.jsonl"], ["x.jsonl is given twice"]),
         (["x.jsonl", "--by", "model,colour"], ["'colour' is none of model, release, category"]),
         (["x.jsonl", "--period", "year"], ["'year' is not one of 'day', 'week', 'month'"]),
-        (["x.jsonl", "--output", "r.html"], ["r.html", ".json, .csv, .md"]),
+        (["x.jsonl", "--output", "r.html"], ["r.html", ".json or .csv or .md"]),
         (["x.jsonl", "--output", "no/such/r.csv"], ["no such folder"]),
         (["x.jsonl", "--output", "r.csv", "--output", "./r.csv"], ["two of the files to write are one"]),
     ],
@@ -245,6 +245,25 @@ def test_verdicts_are_never_overwritten(log: Write, capsys: pytest.CaptureFixtur
     assert run(["report", file, "--output", file]) == 1
     assert "would overwrite it" in capsys.readouterr().err
     assert Path(file).read_text() == before
+
+
+def test_a_file_given_twice_is_told_whatever_its_names(
+    log: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = log()
+    (tmp_path / "link.jsonl").symlink_to(file)
+    for again in (file, str(tmp_path / "." / ".." / tmp_path.name / "v.jsonl"), str(tmp_path / "link.jsonl")):
+        assert run(["report", file, again]) == 1
+        assert f"{again} is given twice" in capsys.readouterr().err
+    assert run(["report", "-", "-"]) == 1
+    assert "- is given twice" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_is_named(log: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    full = tmp_path / "r.csv"
+    full.symlink_to("/dev/full")
+    assert run(["report", log(), "--output", str(full)]) == 1
+    assert capsys.readouterr().err == f"demur: {full}: No space left on device\n"
 
 
 def test_a_column_that_was_asked_for_and_is_not_told(log: Write, capsys: pytest.CaptureFixture[str]) -> None:
