@@ -112,6 +112,12 @@ def test_the_act_in_the_docs_is_a_good_one(tmp_path: Path) -> None:
     assert [code.rule for code in verdict.codes if code.layer == "rationale"] == ["acme.statutes"]
 
 
+def test_the_library_example_of_the_layers_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = blocks("python", (ROOT / "docs/layers.md").read_text("utf-8"))
+    exec(compile(example, "layers.md", "exec"), {})
+    assert "feature apology en.act.regret ['sorry']" in capsys.readouterr().out
+
+
 EXAMPLES = [
     shown
     for name in ("verdicts.md", "layers.md")
