@@ -101,8 +101,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Facework:
-    """A whole report. `left_out` counts the records without a verdict, by why; `reviewed` those that
-    were counted in place of the earlier line they review. `groups` has the columns that some record tells."""
+    """A whole report. `left_out` counts the records without a verdict, by why; `reviewed` those in place of which their
+    review was counted. `groups` has the columns that some record tells."""
 
     whole: Profile
     groups: Mapping[Column, Sequence[Group]]
@@ -128,12 +128,15 @@ class Tally:
         if record.missing is not None:
             self._left_out[record.missing] += 1
             return
-        self._reviewed += record.reviewed
         for response in record.responses:
             facts = _facts(response)
             self._whole.update(facts)
             for column in self._by:
                 self._group(column, self._value(response, column)).update(facts)
+
+    def replaced(self) -> None:
+        """Counts a record in place of which its review is added."""
+        self._reviewed += 1
 
     def report(self) -> Facework:
         groups = {column: self._listed(column) for column in self._by}

@@ -59,9 +59,14 @@ class Record:
     reviewed: bool = False
     missing: str | None = None
 
+    @property
+    def stands_in(self) -> bool:
+        """Whether it counts in place of the other lines of its id: a review that came to a verdict."""
+        return self.reviewed and self.id is not None and self.missing is None
+
 
 class Reviews:
-    """Which lines a later review replaces. `ids` are those of all reviews, known before the lines are counted."""
+    """Which lines a review replaces. `ids` are those of all reviews, known before the lines are counted."""
 
     def __init__(self, ids: Iterable[str]) -> None:
         self._waiting = Counter(ids)
@@ -74,7 +79,7 @@ class Reviews:
         """
         if record.id is None:
             return False
-        if not record.reviewed:
+        if not record.stands_in:
             return record.id in self._known
         self._waiting[record.id] -= 1
         return self._waiting[record.id] != 0
@@ -131,8 +136,14 @@ def read_record(obj: object, source: str) -> Record:
 
 
 def review_id(obj: object) -> str | None:
-    """The id of what is reviewed, if `obj` is the record of a review."""
-    return _id(obj.get("id")) if isinstance(obj, dict) and obj.get("reviewed") is True else None
+    """The id of what is reviewed, if `obj` is a review to count; one that can't be read must not replace anything."""
+    if not isinstance(obj, dict) or obj.get("reviewed") is not True:
+        return None
+    try:
+        record = read_record(obj, "")
+    except VerdictError:  # told when the line is counted
+        return None
+    return record.id if record.stands_in else None
 
 
 def _response(verdict: _Verdict, whole: _Verdict, around: _Around, time: datetime | None, where: str) -> Response:
@@ -175,7 +186,10 @@ def _name(value: _Name) -> str | None:
 
 
 def _id(value: object) -> str | None:
-    return str(value) if isinstance(value, str | int | float) else None
+    """An id as text. 1 and 1.0 are one number, however a program wrote it."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _time(value: str | float | None, source: str) -> datetime | None:

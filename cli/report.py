@@ -113,7 +113,7 @@ def command(
 def _read(paths: Sequence[str], by: Sequence[Column], period: Period, skip_bad: bool) -> Facework:
     tally, bad = Tally(by, period), _Bad(skip=skip_bad)
     try:
-        for record in records(paths, bad):
+        for record in records(paths, bad, tally.replaced):
             tally.add(record)
     except InputError as error:
         raise click.ClickException(str(error)) from error

@@ -27,8 +27,8 @@ _HEAD = 4096
 _REVIEWED = b'"reviewed"'
 
 
-def records(paths: Sequence[str], bad: Callable[[str], None]) -> Iterator[Record]:
-    """The records to count, those in place of which a review counts left out. `bad` is told what can't be read.
+def records(paths: Sequence[str], bad: Callable[[str], None], replaced: Callable[[], None]) -> Iterator[Record]:
+    """The records to count. `bad` is told what can't be read, `replaced` of each in place of which a review counts.
 
     Raises InputError for a file that can't be read at all.
     """
@@ -51,6 +51,8 @@ def records(paths: Sequence[str], bad: Callable[[str], None]) -> Iterator[Record
                     continue
                 if not reviews.replace(record):
                     yield record
+                elif not record.reviewed:
+                    replaced()
 
 
 @contextmanager

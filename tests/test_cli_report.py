@@ -136,6 +136,33 @@ def test_a_review_replaces_the_line_of_its_id(
     assert "1 replaced by their review" in " ".join(" ".join(lines(capsys, *reversed(files))).split())
 
 
+@pytest.mark.parametrize("document", [False, True])
+def test_a_bad_review_leaves_what_it_reviews(
+    document: bool, log: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    review = {**LOG[1], "reviewed": True, "verdict": {**SHAPED, "label": "maybe"}}
+    file = log(*LOG[:3], review)
+    if document:
+        file = str(tmp_path / "all.json")
+        Path(file).write_text(json.dumps([*LOG[:3], review]))
+    out = figures(capsys, file, "--skip-bad")
+    assert (out["records"], out["reviewed"], out["whole"]["coded"]) == (3, 0, 2)
+
+
+def test_a_review_of_what_is_nowhere_replaced_nothing(log: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    orphan = {**LOG[1], "reviewed": True}
+    out = figures(capsys, log(LOG[0], orphan))
+    assert (out["records"], out["reviewed"]) == (2, 0)
+    assert "replaced" not in "\n".join(lines(capsys, log(LOG[0], orphan)))
+    twice = figures(capsys, log(LOG[1], orphan, {**orphan, "verdict": SHAPED}))
+    assert (twice["records"], twice["reviewed"], twice["whole"]["partial"]) == (1, 1, 1)
+
+
+def test_an_id_is_one_number_however_it_is_written(log: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    out = figures(capsys, log({**LOG[0], "id": 1}, {**LOG[0], "id": 1.0, "reviewed": True, "verdict": SHAPED}))
+    assert (out["records"], out["reviewed"], out["whole"]["partial"]) == (1, 1, 1)
+
+
 @pytest.mark.parametrize("piped", [True, False])
 def test_standard_input(piped: bool, log: Write) -> None:
     review = {**LOG[0], "reviewed": True, "verdict": SHAPED}

@@ -101,8 +101,9 @@ def test_names(given: object, known: str | None) -> None:
 
 
 def test_an_odd_id_never_matters() -> None:
-    odd: list[object] = [None, [], 5, "a"]
-    assert [read_record({**ANSWER, "id": id}, "v:1").id for id in odd] == [None, None, "5", "a"]
+    odd: list[object] = [None, [], True, 5, 5.0, 5.5, "5.0", 1e300, float("inf"), "a"]
+    known = [None, None, None, "5", "5", "5.5", "5.0", str(int(1e300)), "inf", "a"]
+    assert [read_record({**ANSWER, "id": id}, "v:1").id for id in odd] == known
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_what_is_wrong_is_told_with_place_and_key(obj: object, message: str) -> 
 def counted(*lines: dict[str, Any], before: int | None = None) -> list[object]:
     """The labels that count, in order; the reviews known before are those of the first `before` lines."""
     records = [read_record({"verdict": ANSWER} | line, "v:1") for line in lines]
-    ids = [id for line in lines[:before] if (id := review_id(line)) is not None]
+    ids = [id for line in lines[:before] if (id := review_id({"verdict": ANSWER} | line)) is not None]
     reviews = Reviews(ids)
     return [line["n"] for line, record in zip(lines, records, strict=True) if not reviews.replace(record)]
 
@@ -168,6 +169,19 @@ def test_without_a_review_equal_ids_count_each() -> None:
 
 def test_a_review_of_no_id_counts_by_itself() -> None:
     assert counted({"n": 1}, {"n": 2, "reviewed": True}) == [1, 2]
+
+
+@pytest.mark.parametrize("bad", [{"label": "maybe"}, {"verdict": {**ANSWER, "status": "odd"}}, {"time": "then"}])
+def test_a_review_that_cannot_be_read_is_none(bad: dict[str, Any]) -> None:
+    review: dict[str, Any] = {**ANSWER, "id": "a", "reviewed": True}
+    assert review_id(review) == "a"
+    assert review_id(review | bad) is None
+
+
+def test_a_review_without_a_verdict_replaces_nothing() -> None:
+    first, review = {"n": 1, "id": "a"}, {"n": 2, "id": "a", "reviewed": True, "verdict": None}
+    assert counted(first, review) == [1, 2]
+    assert counted(first, review, {"n": 3, "id": "a", "reviewed": True}) == [3]
 
 
 def test_a_review_that_came_in_meanwhile_is_left_out() -> None:
