@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from demur.audit.second_opinion import SecondOpinion
 
 FLAGGED = 2
+#: What a trace may say of itself that comes back beside its verdict, for `demur report`, and as what it is read there.
+_BESIDE: dict[str, tuple[type, ...]] = {"category": (str, int), "tag": (str, int), "time": (str, int, float)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,17 @@ class Judged:
     def to_dict(self) -> dict[str, Any]:
         out = self.verdict.to_dict()
         out["id"] = self.item.id
+        out |= {key: value for key, kind in _BESIDE.items() if isinstance(value := self._said(key), kind)}
         if self.explanation is not None:
             out["explanation"] = [
                 {"index": choice.verdict.index} | {k: v for k, v in choice.to_dict().items() if k != "verdict"}
                 for choice in self.explanation.choices
             ]
         return out
+
+    def _said(self, key: str) -> object:
+        found = self.item.obj.get(key) if isinstance(self.item.obj, dict) else None
+        return None if isinstance(found, bool) else found
 
 
 class Judge:
@@ -155,6 +162,7 @@ def command(
 
     A verdict has the id of its trace, if that is a text or a number; a number that no reader could hold, like 1e999,
     comes back as text. With another id (true, null, a list, an object) or none, it has the trace's file and line.
+    A trace's own `category`, `tag` and `time` come back beside its verdict, so that `demur report` can group by them.
 
     \b
     Exit codes:

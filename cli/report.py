@@ -80,7 +80,7 @@ def command(
       demur report verdicts.jsonl
       demur report verdicts.jsonl --by model --by period --period month
       demur report verdicts.jsonl --output report.csv --output report.md
-      demur classify --jsonl traces.jsonl | demur report -
+      demur classify --jsonl traces.jsonl | demur report - --by category
       zcat verdicts.jsonl.*.gz | demur report - --by tag --json
 
     Every rate has a 95 % interval (Wilson). Reasons, strategies and features are out of the coded refusals; what the

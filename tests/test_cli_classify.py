@@ -125,6 +125,39 @@ def test_json_is_an_object_for_one_trace_and_a_list_for_several(
     assert [v["id"] for v in json.loads(capfdbinary.readouterr().out)] == ["no", "yes", 3, "stdin[3]"]
 
 
+BESIDE = {"category": "baking", "tag": 7, "time": "2026-01-05T10:00:00Z"}
+
+
+@pytest.mark.parametrize("form", ["--jsonl", "--json"])
+def test_category_tag_and_time_of_a_trace_come_back_beside_its_verdict(
+    form: str, pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    odd = {"category": ["a"], "tag": True, "time": None, "response": ANSWER}
+    pipe(json.dumps([{**ROWS[0], **BESIDE}, odd, ROWS[1]]) if form == "--json" else jsonl({**ROWS[0], **BESIDE}, odd))
+    run(["classify", form])
+    text = capfdbinary.readouterr().out.decode()
+    told, *bare = json.loads(text) if form == "--json" else verdicts(text)
+    assert {key: told[key] for key in BESIDE} == BESIDE
+    assert not any(BESIDE.keys() & verdict.keys() for verdict in bare)
+
+
+def test_what_classify_prints_is_reported_by_category_tag_and_period(
+    pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    pipe(jsonl({**ROWS[0], **BESIDE}, {"request": {"messages": []}, "response": {"choices": []}, **BESIDE, "tag": "b"}))
+    run(["classify", "--jsonl"])
+    pipe(capfdbinary.readouterr().out)
+    assert run(["report", "-", "--by", "category,tag,period", "--json"]) == 0
+    captured = capfdbinary.readouterr()
+    groups = json.loads(captured.out)["by"]
+    assert captured.err == b""
+    assert {column: [group["value"] for group in found] for column, found in groups.items()} == {
+        "category": ["baking"],
+        "tag": ["7", "b"],
+        "period": ["2026-W02"],
+    }
+
+
 def test_half_a_surrogate_pair_comes_back_in_the_id(pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     pipe(jsonl({"id": "\ud83d", "response": ANSWER}))
     assert run(["classify", "--jsonl"]) == 0
