@@ -6,7 +6,7 @@ It says the same on the terminal, as JSON and on a page: how figures are named, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -142,8 +142,8 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an evaluation found. `groups` are of all rows together; `miscoded` are those of the `found` refusals, whose
-    label is right and whose layers are labelled, that are coded otherwise."""
+    """What an evaluation found. `groups` are of all rows together, `asked` the columns asked for by name; `miscoded` are
+    those of the `found` refusals, whose label is right and whose layers are labelled, that are coded otherwise."""
 
     corpora: Sequence[Evaluated]
     pooled: Evaluated
@@ -156,6 +156,12 @@ class Report:
     miscoded: Sequence[Case] = ()
     judges: Sequence[JudgeReport] = ()
     between_judges: Sequence[Between] = ()
+    asked: Collection[Column] = ()
+
+    @property
+    def shown_groups(self) -> dict[Column, Mapping[str, Scores]]:
+        """The groups for people: a column with one value says what all rows say, unless it was asked for."""
+        return {column: found for column, found in self.groups.items() if len(found) > 1 or column in self.asked}
 
     def to_dict(self, *, mistakes: bool = True) -> dict[str, Any]:
         out: dict[str, Any] = {
@@ -230,6 +236,7 @@ def report_on(
     judged: Sequence[tuple[Corpus, Sequence[Case]]],
     *,
     by: Sequence[Column] = ("language", "model", "category"),
+    asked: Collection[Column] = (),
     judges: Mapping[str, Codings] | None = None,
     rules_version: str = "",
     resamples: int = 1000,
@@ -265,6 +272,7 @@ def report_on(
         miscoded=[case for case in cases if case.outcome.right and case.outcome.miscoded],
         judges=[report_of(name, own, rated, resamples=resamples, seed=seed) for name, own in judges.items()],
         between_judges=between(judges, rated, resamples=resamples, seed=seed),
+        asked=asked,
         rules_version=rules_version,
         resamples=resamples,
         seed=seed,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +15,7 @@ from demur.audit.corpus import MEANINGS, Columns, Corpus, CorpusError, Meaning, 
 from demur.cli.classify import Judge, encode, make_classifier, pretty
 from demur.cli.eval_judge import SETTINGS as JUDGE_SETTINGS
 from demur.cli.eval_judge import Judges, judge_flags
+from demur.cli.groups import asked_for, by_option, tell_missing
 from demur.cli.main import needs_extra
 from demur.cli.options import load_settings, settings_flags
 from demur.cli.output_files import check_files, reports, writable, write
@@ -35,13 +36,6 @@ def _meanings(ctx: click.Context, parameter: click.Parameter, given: tuple[str, 
             raise click.BadParameter(f"{pair!r} is not WORD=CLASS, with a CLASS of {', '.join(MEANINGS)}")
         out[word] = meaning
     return out
-
-
-def _groups(ctx: click.Context, parameter: click.Parameter, given: str) -> tuple[Column, ...]:
-    names = [name.strip() for name in given.split(",") if name.strip()]
-    if unknown := [name for name in names if name not in (*_COLUMNS, "none")]:
-        raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(_COLUMNS)}, none")
-    return tuple(cast("Column", name) for name in names if name != "none")
 
 
 def _errors_file(ctx: click.Context, parameter: click.Parameter, given: Path | None) -> Path | None:
@@ -68,14 +62,7 @@ def _errors_file(ctx: click.Context, parameter: click.Parameter, given: Path | N
     help="Write the misjudged rows to FILE as JSON Lines.",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Score the first N labelled rows of each corpus.")
-@click.option(
-    "--by",
-    default=",".join(_COLUMNS),
-    show_default=True,
-    callback=_groups,
-    metavar="COLUMNS",
-    help="Figures for each value of these, where a corpus has them; none: for none.",
-)
+@by_option(_COLUMNS, ",".join(_COLUMNS))
 @click.option(
     *("--map", "words"),
     multiple=True,
@@ -182,11 +169,13 @@ def command(
     report = report_on(
         list(zip(read, cases, strict=True)),
         by=by,
+        asked=asked_for(by),
         judges=judges.codings([case for own in cases for case in own]),
         rules_version=classifier.rules_version,
         resamples=resamples,
         seed=seed,
     )
+    tell_missing(asked_for(by), report.groups, "row", {})
     for path in outputs:
         write(path, page(report).encode(errors="replace") if page and path.suffix == ".html" else _json(report))
     if errors_file is not None:

@@ -54,10 +54,9 @@ def show(report: Report, *, errors: bool) -> None:
         console.print()
         show_agreement(console, report.pooled.agreement, LABELS_AND_RULES, "How it was declined")
     show_judges(console, report.judges, report.between_judges)
-    for column, groups in report.groups.items():
-        if len(groups) > 1:
-            console.print()
-            console.print(_table(column, groups.items()))
+    for column, groups in report.shown_groups.items():
+        console.print()
+        console.print(_table(column, groups.items()))
     _show_notes(console, report, errors=errors)
 
 
@@ -165,7 +164,7 @@ def _show_notes(console: Console, report: Report, *, errors: bool) -> None:
         text += f"; {len(report.miscoded)} of {report.found} refusals found are coded otherwise than labelled"
     if (wrong or report.miscoded) and not errors:
         text += "; --errors shows them"
-    if len(report.corpora) > 1 or any(len(groups) > 1 for groups in report.groups.values()):
+    if len(report.corpora) > 1 or report.shown_groups:
         text += "\nP: precision, R: recall, FA: false alarms, 3-cls: three-class F1"
     if report.resamples:
         text += f"\n95 % intervals from {report.resamples} resamples by prompt; no width: no other case was seen"

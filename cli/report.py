@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
 
 import click
-from click.core import ParameterSource
 
 from demur.audit.facework import COLUMNS, PERIODS, Column, Facework, Period, Tally
 from demur.audit.facework_files import to_csv, to_dict, to_markdown
 from demur.cli.classify import pretty
+from demur.cli.groups import asked_for, by_option, tell_missing
 from demur.cli.output_files import check_files, reports, write
 from demur.cli.traces import InputError
 from demur.cli.verdict_files import records
@@ -26,13 +25,6 @@ _WRITERS: dict[str, Callable[[Facework], bytes]] = {
 }
 
 
-def _columns(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[Column, ...]:
-    names = [name.strip() for part in given for name in part.split(",") if name.strip()]
-    if unknown := [name for name in names if name not in (*COLUMNS, "none")]:
-        raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(COLUMNS)}, none")
-    return tuple(cast("Column", name) for name in dict.fromkeys(names) if name != "none")
-
-
 @click.command(short_help="Tell how refusals are put.")
 @click.argument("verdicts", nargs=-1, required=True, metavar="VERDICTS...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: every figure of every group.")
@@ -44,15 +36,7 @@ def _columns(ctx: click.Context, parameter: click.Parameter, given: tuple[str, .
     metavar="FILE",
     help="Write the report to FILE.json, FILE.csv or FILE.md; may be repeated.",
 )
-@click.option(
-    "--by",
-    multiple=True,
-    default=(_DEFAULT,),
-    show_default=True,
-    callback=_columns,
-    metavar="COLUMNS",
-    help=f"Figures for each value of these: {', '.join(COLUMNS)}; none: for none. May be repeated.",
-)
+@by_option(COLUMNS, _DEFAULT)
 @click.option(
     "--period",
     type=click.Choice(PERIODS),
@@ -95,10 +79,7 @@ def command(
     """
     check_files(verdicts, outputs, "holds verdicts")
     report = _read(verdicts, by, period, skip_bad)
-    if click.get_current_context().get_parameter_source("by") is ParameterSource.COMMANDLINE:
-        for column in by:
-            if column not in report.groups:
-                click.echo(f"demur report: no record tells its {_TOLD_BY.get(column, column)}", err=True)
+    tell_missing(asked_for(by), report.groups, "record", _TOLD_BY)
     for path in outputs:
         write(path, _WRITERS[path.suffix](report))
     if as_json:
@@ -106,7 +87,7 @@ def command(
     else:
         from demur.cli.report_render import show
 
-        show(report)
+        show(report, asked_for(by))
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -33,11 +33,11 @@ _LEGEND = (
 )
 
 
-def show(report: Facework) -> None:
-    """The whole report."""
+def show(report: Facework, asked: Collection[Column] = ()) -> None:
+    """The whole report. A column with one value says what the whole says: it is shown when it was `asked` for."""
     console = make_console()
     _show_whole(console, report)
-    grouped = {column: groups for column, groups in report.groups.items() if len(groups) > 1}
+    grouped = {column: groups for column, groups in report.groups.items() if len(groups) > 1 or column in asked}
     for column, groups in grouped.items():
         _show_groups(console, column, groups)
     if grouped:

@@ -236,6 +236,19 @@ def test_columns_words_groups_and_limit(corpus: Callable[..., str], capsys: pyte
     assert figures(capsys, corpus(*rows), *words, "--by", "none")["by"] == {}
 
 
+def test_a_column_that_was_asked_for_is_shown_with_one_value_too(
+    corpus: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, one = tmp_path / "r.html", corpus(*ROWS[:3])
+    assert run(["eval", one]) == 0
+    assert "language rows F1" not in " ".join(capsys.readouterr().out.split())
+    assert run(["eval", one, "--by", "language,category", "--output", str(page)]) == 0
+    captured = capsys.readouterr()
+    assert "language rows F1" in " ".join(captured.out.split())
+    assert "By language" in page.read_text("utf-8")
+    assert captured.err == "demur eval: no row tells its category\n"
+
+
 def test_a_lexicon_of_ones_own_counts(
     corpus: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -304,6 +304,16 @@ def test_a_column_that_was_asked_for_and_is_not_told(log: Write, capsys: pytest.
     assert figures(capsys, log(), "--by", "none")["by"] == {}
 
 
+def test_a_column_that_was_asked_for_is_shown_with_one_value_too(
+    log: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = log(*[{"verdict": refused(), "time": "2026-01-05", "model": "m"}] * 30)
+    assert "2026-W02" not in "\n".join(lines(capsys, file))
+    out = lines(capsys, file, "--by", "period")
+    assert next(line.split()[:3] for line in out if "W02" in line) == ["2026-W02", "30", "30"]
+    assert not any(line.startswith("m ") for line in out)
+
+
 def test_what_others_named_cannot_rewrite_the_screen(log: Write, capsys: pytest.CaptureFixture[str]) -> None:
     out = "\n".join(lines(capsys, log(*({"verdict": refused(), "tag": tag} for tag in ("\x1b[2J\u202ex", "y")))))
     assert "\x1b" not in out
