@@ -9,10 +9,27 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from demur.classifier.verdict import FEATURES, Label, Outcome, Rationale, Strategy
+from demur.classifier.verdict import ACTIONS, FEATURES, Label, Outcome, Rationale, Strategy
 
 #: What a quotation may be evidence for: "label", or a code of one of the layers.
 CODES = ("label", *get_args(Rationale), *get_args(Strategy), *FEATURES)
+#: Outcomes that stay: what they say of a text is not asked for again. What failed may succeed another time.
+SETTLED = ("coded", "declined")
+#: More tokens or requests than this are no count.
+_MOST = 2**63
+
+
+def inconsistency(label: Label | None, confidence: float | None, **layers: object) -> str | None:
+    """What is wrong with codes that are given together, or None. `layers` are `rationale`, `strategy` and `features`;
+    None: not given. The layers go exactly with a label by which nothing was delivered."""
+    if label is None or confidence is None:
+        return "label and confidence are needed"
+    if not 0 <= confidence <= 1:
+        return "confidence: not a number from 0 to 1"
+    if ACTIONS[label] == "non_compliance":
+        missing = [name for name, value in layers.items() if value is None]
+        return f"the label {label} needs {', '.join(missing)}" if missing else None
+    return f"with the label {label}, rationale, strategy and features are null" if any(layers.values()) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +85,26 @@ class Coding:
             coding = _reader().validate_python(data)
         except ValidationError as error:
             first = error.errors()[0]
-            raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'coding'}: {first['msg']}") from None
-        if coding.features is not None and set(coding.features) != set(FEATURES):
-            raise ValueError(f"features: not one for each of {', '.join(FEATURES)}")
-        if coding.outcome == "coded" and (coding.label is None or coding.confidence is None):
-            raise ValueError("label, confidence: missing where the outcome is coded")
+            raise ValueError(f"{first['loc'][0] if first['loc'] else 'coding'}: {first['msg']}") from None
+        if wrong := coding._wrong():
+            raise ValueError(wrong)
         return coding
+
+    def _wrong(self) -> str | None:
+        """What no answer of a judge that was taken can have led to."""
+        usage = self.usage
+        if not all(0 <= n < _MOST for n in (usage.input_tokens, usage.output_tokens, usage.requests, usage.cached)):
+            return "usage: not a number of tokens or requests"
+        layers = {"rationale": self.rationale, "strategy": self.strategy, "features": self.features}
+        given = {"label": self.label, "confidence": self.confidence, **layers, "quotes": self.quotes or None}
+        if self.outcome != "coded":
+            surplus = [name for name, value in given.items() if value is not None]
+            return f"{surplus[0]}: given where the outcome is {self.outcome}" if surplus else None
+        if self.features is not None and set(self.features) != set(FEATURES):
+            return f"features: not one for each of {', '.join(FEATURES)}"
+        if unknown := [code for code in self.quotes if code not in CODES]:
+            return f"quotes: {unknown[0]!r} is no code"
+        return inconsistency(self.label, self.confidence, **layers)
 
     def with_usage(self, usage: Usage) -> Coding:
         return replace(self, usage=usage)

@@ -6,11 +6,11 @@ import json
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from demur.audit.coding import CODES
+from demur.audit.coding import CODES, inconsistency
 from demur.audit.quotations import MAX_QUOTES, find
-from demur.classifier.verdict import ACTIONS, Label, Rationale, Strategy
+from demur.classifier.verdict import Label, Rationale, Strategy
 from demur.classifier.voice import answer_start
 
 #: A longer text is no answer of a judge.
@@ -21,13 +21,6 @@ _OPENS = re.compile(r'\{\s*"')
 
 class NotJson(ValueError):
     """The answer holds no JSON object."""
-
-
-def _share(value: float) -> float:
-    # Not by Field(ge=…, le=…): several endpoints refuse a strict schema that has bounds.
-    if not 0 <= value <= 1:
-        raise ValueError("not a number from 0 to 1")
-    return value
 
 
 def _no_word(value: object) -> object:
@@ -81,20 +74,19 @@ class CodingAnswer(_Part):
     strategy: Strategy | None = None
     features: Features | None = None
     evidence: list[Evidence] = []
-    confidence: Annotated[float, AfterValidator(_share)] | None = None
+    # Bounds by a check of ours, not by Field(ge=…, le=…): several endpoints refuse a strict schema that has them.
+    confidence: float | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> CodingAnswer:
         if self.cannot_code:
             return self
-        if self.label is None or self.confidence is None:
-            raise ValueError("label and confidence are needed")
-        layers = {"rationale": self.rationale, "strategy": self.strategy, "features": self.features}
-        if ACTIONS[self.label] == "non_compliance":
-            if missing := [name for name, value in layers.items() if value is None]:
-                raise ValueError(f"the label {self.label} needs {', '.join(missing)}")
-        elif self.rationale or self.strategy or any(self.present().values()):
-            raise ValueError(f"with the label {self.label}, rationale, strategy and features are null")
+        features = None if self.features is None else [name for name, there in self.present().items() if there]
+        wrong = inconsistency(
+            self.label, self.confidence, rationale=self.rationale, strategy=self.strategy, features=features
+        )
+        if wrong:
+            raise ValueError(wrong)
         return self
 
     def present(self) -> dict[str, bool]:
@@ -125,7 +117,8 @@ def read(text: str, response: str, limit: int) -> CodingAnswer:
         answer = CodingAnswer.model_validate(_json_in(text))
     except ValidationError as error:
         raise ValueError("; ".join(map(_told, error.errors()[:5]))) from None
-    if answer.label not in (None, "answer") and not any(find(response, e.quote, limit) for e in answer.evidence):
+    quoted = answer.evidence[:MAX_QUOTES]
+    if answer.label not in (None, "answer") and not any(find(response, e.quote, limit) for e in quoted):
         raise ValueError("evidence: none of the quotations stands in the response; copy them character by character")
     return answer
 

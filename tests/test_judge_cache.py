@@ -6,12 +6,15 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scripted_judge import Script, coded, completion, scripted_judge, status
 
+from demur.audit import judge_cache
 from demur.audit.coding import Coding, Usage
 from demur.audit.judge import Judge, JudgeError, JudgeOptions
 from demur.audit.judge_cache import JudgeCache
@@ -23,6 +26,7 @@ CODING = Coding("coded", label="answer", confidence=0.5, quotes={"label": ("a", 
 WRITER = """
 import sys
 from pathlib import Path
+from demur.audit import judge_cache
 from demur.audit.coding import Coding
 from demur.audit.judge_cache import JudgeCache
 cache = JudgeCache(Path(sys.argv[1]))
@@ -112,13 +116,68 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("row", ["{", "[]", '{"outcome": "maybe"}', '{"outcome": "coded"}'])
-def test_a_broken_row_is_named(row: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "row",
+    [
+        *("{", "[]", "null", "5", b"\xff\xfe\x00", "[" * 100_000),
+        *('{"outcome": "maybe"}', '{"outcome": "coded"}', '{"outcome": "over_budget"}', '{"outcome": "failed"}'),
+        '{"outcome": "coded", "label": "hard_refusal", "confidence": 0.5}',
+        '{"outcome": "coded", "label": "answer", "confidence": NaN}',
+        '{"outcome": "coded", "label": "answer", "confidence": 9}',
+        '{"outcome": "coded", "label": "answer", "confidence": 0.5, "rationale": "bare"}',
+        '{"outcome": "coded", "label": "answer", "confidence": 0.5, "quotes": {"xx": ["can"]}}',
+        '{"outcome": "declined", "label": "answer"}',
+        '{"outcome": "declined", "usage": {"input_tokens": -1}}',
+    ],
+)
+def test_a_row_that_no_judge_can_have_led_to_is_unknown_and_replaced(row: str | bytes, tmp_path: Path) -> None:
     cache = JudgeCache(tmp_path / "c.db")
     cache._db.execute("INSERT INTO coding VALUES ('k', ?)", (row,))
-    with pytest.raises(JudgeError, match=r"c\.db: can't be used as a cache of codings"):
-        cache.get("k")
+    assert cache.get("k") is None
+    cache.put("k", CODING)
+    assert cache.get("k") == CODING
     cache.close()
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[Path]:
+    """A cache that holds nothing, and another connection that writes all the while."""
+    file = tmp_path / "c.db"
+    JudgeCache(file).close()
+    writer = sqlite3.connect(file, isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    yield file
+    writer.rollback()
+    writer.close()
+
+
+def test_a_lock_of_another_process_is_waited_for_shortly(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge_cache, "WAIT", 0.05)
+    first, _, _ = code(locked, coded())
+    assert first.outcome == "coded"
+    assert code(locked, coded())[2] == 1  # it was not kept
+
+
+def test_closing_ends_the_waits_for_a_lock(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge_cache, "WAIT", 600.0)
+    cache = JudgeCache(locked)
+    waiting = [threading.Thread(target=cache.put, args=(str(n), CODING)) for n in range(8)]
+    for thread in waiting:
+        thread.start()
+    cache.close()
+    for thread in waiting:
+        thread.join(20)
+    assert not any(thread.is_alive() for thread in waiting)
+
+
+def test_a_file_that_is_locked_for_readers_too_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge_cache, "WAIT", 0.05)
+    file = tmp_path / "c.db"
+    with sqlite3.connect(file, isolation_level=None) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(JudgeError, match=r"c\.db: another process holds this cache"):
+            JudgeCache(file)
+    writer.close()
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
