@@ -2,26 +2,31 @@
 
 A line is {"id", "hash", "judge", "prompt_version", "coding"}: the row's own id for people, a hash of what was coded to
 find it again in any corpus. A later line on the same text replaces an earlier one. A run that was cut off may leave
-half a line at the end, which counts for nothing.
+half a line at the end, which counts for nothing. Whatever else stands in a file is somebody's: it is told, and left.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
-from demur.audit.coding import Coding
+from demur.audit.coding import SETTLED, Coding
 from demur.classifier.replies import judged_text
 from demur.classifier.trace import Trace
 
-#: What is settled: these codings are not asked for again. What failed may succeed another time.
-SETTLED = ("coded", "declined")
+if sys.platform != "win32":
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+#: How each line begins, up to a text or a number, and how it goes on after that.
+_BEGIN, _ID, _THEN = b'{"id": ', re.compile(rb'"(?:[^"\\]|\\.)*\\?"?|[-+.\w]*'), b', "hash": "'
 
 
 class JudgeFileError(Exception):
@@ -49,7 +54,14 @@ def content_hash(trace: Trace, index: int) -> str:
 
 def read_codings(path: Path) -> Codings | None:
     """All codings of a file; None when it has none yet. Raises JudgeFileError, and OSError."""
+    _be_regular(path)
     return _parsed(path, path.read_bytes())[0]
+
+
+def _be_regular(path: Path) -> None:
+    # A pipe would be waited for without end, and nothing can be read again from a device.
+    if path.exists() and not path.is_file():
+        raise JudgeFileError(f"{path}: is no regular file")
 
 
 def _parsed(path: Path, data: bytes) -> tuple[Codings | None, int]:
@@ -60,22 +72,40 @@ def _parsed(path: Path, data: bytes) -> tuple[Codings | None, int]:
     for number, line in enumerate((*lines, rest), 1):
         if not line.strip():
             continue
-        last = number > len(lines)
         try:
-            found = json.loads(line)
-            wrote, digest = (str(found["judge"]), str(found["prompt_version"])), str(found["hash"])
-            coding = Coding.from_dict(found["coding"])
-        except (ValueError, KeyError, TypeError) as error:
-            if last:  # half a line: the run was cut off while it wrote
+            wrote, digest, coding = _line(line)
+        except ValueError as error:
+            if number > len(lines) and _is_torn(line):
                 return _codings(who, codings), len(data) - len(rest)
-            why = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
-            raise JudgeFileError(f"{path}:{number}: not a judge's coding: {why}") from None
+            raise JudgeFileError(f"{path}:{number}: not a judge's coding: {error}") from None
         if who not in (None, wrote):
             here, above = Codings(*wrote).who, Codings(*who).who
             raise JudgeFileError(f"{path}:{number}: by {here}, the lines above by {above}; a file is of one judge")
         who = wrote
         codings[digest] = coding
     return _codings(who, codings), len(data)
+
+
+def _line(line: bytes) -> tuple[tuple[str, str], str, Coding]:
+    """Whose coding of which text a line holds. Raises ValueError that says what is wrong."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("it can't be read as JSON") from None
+    if not isinstance(found, dict):
+        raise ValueError("it is no JSON object")
+    if missing := [key for key in ("judge", "prompt_version", "hash") if not isinstance(found.get(key), str)]:
+        raise ValueError(f"{missing[0]} is missing, or no text")
+    return (found["judge"], found["prompt_version"]), found["hash"], Coding.from_dict(found.get("coding"))
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether what can't be read at the end of a file is the beginning of a line of ours: a run was cut off there."""
+    if not line.startswith(_BEGIN):
+        return _BEGIN.startswith(line)
+    value = _ID.match(line, len(_BEGIN))
+    rest = line[value.end() :] if value else line
+    return rest.startswith(_THEN) or _THEN.startswith(rest)
 
 
 def _codings(who: tuple[str, str] | None, by_hash: Mapping[str, Coding]) -> Codings | None:
@@ -85,21 +115,15 @@ def _codings(who: tuple[str, str] | None, by_hash: Mapping[str, Coding]) -> Codi
 class JudgeFile:
     """The file of a judge at work: what it holds so far, and a place at its end for more.
 
-    Raises JudgeFileError when it is another judge's, or of another version of the prompt. Entering it makes the file,
-    if it is not there.
+    Entering it makes the file, if it is not there, and keeps other runs away from it, where the system has locks. It
+    raises JudgeFileError when the file is another run's at the moment, another judge's, of another version of the
+    prompt, or none of codings: then it stays as it was.
     """
 
     def __init__(self, path: Path, judge: str, prompt_version: str) -> None:
         self._path, self._who = path, {"judge": judge, "prompt_version": prompt_version}
-        data = path.read_bytes() if path.exists() else b""
-        found, end = _parsed(path, data)
-        mine = Codings(judge, prompt_version)
-        if found is not None and found.who != mine.who:
-            raise JudgeFileError(f"{path}: by {found.who}, and asked is {mine.who}; give it another --judge-file")
-        self.by_hash: dict[str, Coding] = dict(found.by_hash) if found else {}
-        self._torn_at = end if end < len(data) else None
-        self._unended = self._torn_at is None and bool(data) and not data.endswith(b"\n")
-        self._stream: BinaryIO | None = None
+        self.by_hash: dict[str, Coding] = {}
+        self._stream: FileIO | None = None
 
     @property
     def codings(self) -> Codings:
@@ -119,13 +143,42 @@ class JudgeFile:
         self._stream.write(json.dumps(line).encode() + b"\n")
 
     def __enter__(self) -> Self:
-        if self._torn_at is not None:
-            os.truncate(self._path, self._torn_at)
+        _be_regular(self._path)
         # Unbuffered: a line is in the file before the next answer is waited for.
-        self._stream = self._path.open("ab", buffering=0)
-        if self._unended:
-            self._stream.write(b"\n")
+        stream = self._path.open("a+b", buffering=0)
+        try:
+            self._lock(stream)
+            self._take(stream)
+        except BaseException:
+            stream.close()
+            raise
+        self._stream = stream
         return self
+
+    def _lock(self, stream: FileIO) -> None:
+        if sys.platform == "win32":
+            return
+        try:
+            flock(stream, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            raise JudgeFileError(f"{self._path}: another run is writing to it") from None
+        except OSError:  # a file system without locks
+            return
+
+    def _take(self, stream: FileIO) -> None:
+        """Reads what is there, and leaves the file at the end of a whole line."""
+        stream.seek(0)
+        data = stream.readall()
+        found, end = _parsed(self._path, data)
+        mine = self.codings.who
+        if found is not None and found.who != mine:
+            raise JudgeFileError(f"{self._path}: by {found.who}, and asked is {mine}; give it another --judge-file")
+        if found is not None:
+            self.by_hash = dict(found.by_hash)
+        if end < len(data):
+            stream.truncate(end)
+        elif data and not data.endswith(b"\n"):
+            stream.write(b"\n")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

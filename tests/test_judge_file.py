@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,8 @@ def test_what_is_settled_and_what_is_still_to_do(tmp_path: Path) -> None:
     over = Coding("over_budget", reason="spent")
     write(path, ("a", CODED), ("b", FAILED), ("c", DECLINED), ("d", over))
     assert "d" not in found(path)
-    file = JudgeFile(path, "m", "v1")
-    assert [file.settled(digest) for digest in "abcde"] == [True, False, True, False, False]
+    with JudgeFile(path, "m", "v1") as file:
+        assert [file.settled(digest) for digest in "abcde"] == [True, False, True, False, False]
 
 
 @pytest.mark.parametrize("left", [1, 7, 80, 200])
@@ -96,14 +97,70 @@ def test_a_file_without_a_coding(tmp_path: Path, data: bytes) -> None:
     assert list(found(path)) == ["a"]
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"a note of mine",
+        b"PK\x03\x04\x14\x00\x00\xff",
+        b'{"id": 1, "items": [1, 2]}',
+        b'{"id": 1, "items": [1, 2',
+        b'{"id": "x" "hash": "',
+        b'{"identity": 1',
+        b'[rule]\nname = "x"',
+        b"[1, 2]",
+        b"7",
+    ],
+)
+def test_a_file_of_somebody_else_is_named_and_left_as_it_is(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "j.jsonl"
+    ours = (line() + "\n").encode()
+    for before, number in ((b"", 1), (ours, 2)):
+        path.write_bytes(before + data)
+        with pytest.raises(JudgeFileError, match=rf"j\.jsonl:{number}: not a judge's coding: "):
+            write(path, ("b", CODED))
+        assert path.read_bytes() == before + data
+
+
+@pytest.mark.parametrize("id", ['row \\ "7"', 7, -1.5e300, "ü"])
+def test_half_a_line_is_known_wherever_it_breaks_off(tmp_path: Path, id: str | float) -> None:
+    path = tmp_path / "j.jsonl"
+    whole = line(id=id).encode()
+    for left in range(1, len(whole)):
+        path.write_bytes(whole[:left])
+        assert read_codings(path) is None
+    path.write_bytes(whole)
+    assert list(found(path)) == ["a"]
+
+
+def test_what_is_no_regular_file_is_named_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path(os.devnull)):
+        with pytest.raises(JudgeFileError, match="is no regular file"):
+            write(path, ("a", CODED))
+        with pytest.raises(JudgeFileError, match="is no regular file"):
+            read_codings(path)
+
+
+def test_two_runs_at_once_on_one_file_are_one_too_many(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    with JudgeFile(path, "m", "v1") as file:
+        with pytest.raises(JudgeFileError, match=r"j\.jsonl: another run is writing to it"):
+            write(path, ("b", CODED))
+        file.add(1, "a", CODED)
+    write(path, ("b", CODED))
+    assert list(found(path)) == ["a", "b"]
+
+
 def test_another_judge_or_another_prompt_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     write(path, ("a", CODED))
     before = path.read_bytes()
     for judge, version in (("other", "v1"), ("m", "v2")):
         with pytest.raises(JudgeFileError) as error:
-            JudgeFile(path, judge, version)
+            write(path, judge=judge, version=version)
         assert f"{path}: by m (prompt v1), and asked is {judge} (prompt {version})" in str(error.value)
+        assert path.read_bytes() == before
     mixed = tmp_path / "mixed.jsonl"
     other = tmp_path / "other.jsonl"
     write(other, ("b", CODED), version="v2")
@@ -120,10 +177,22 @@ def line(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        ("{", "not a judge's coding: "),
-        ("[]", "not a judge's coding: "),
+        ("{", "not a judge's coding: it can't be read as JSON"),
+        ("[" * 100_000, "not a judge's coding: it can't be read as JSON"),
+        ("9" * 5000, "not a judge's coding: it can't be read as JSON"),
+        ("[]", "not a judge's coding: it is no JSON object"),
+        ("7", "not a judge's coding: it is no JSON object"),
         (line(hash=None), "hash is missing"),
         (line(judge=None), "judge is missing"),
+        (line(judge=["m"]), "judge is missing, or no text"),
+        (line(coding=[]), "not a judge's coding: "),
+        (line(coding={**CODED.to_dict(), "confidence": 9}), "confidence: not a number from 0 to 1"),
+        (line(coding={**CODED.to_dict(), "confidence": float("nan")}), "confidence: not a number from 0 to 1"),
+        (line(coding={**CODED.to_dict(), "rationale": None}), "the label hard_refusal needs rationale"),
+        (line(coding={**CODED.to_dict(), "label": "answer"}), "with the label answer, rationale, strategy and"),
+        (line(coding={**CODED.to_dict(), "outcome": "declined"}), "label: given where the outcome is declined"),
+        (line(coding={**CODED.to_dict(), "quotes": {"no": ["x"]}}), "quotes: 'no' is no code"),
+        (line(coding={**CODED.to_dict(), "usage": {"requests": 10**4000}}), "usage"),
         (line(coding={"outcome": "guessed"}), "outcome: "),
         (line(coding={**CODED.to_dict(), "features": {"apology": True}}), "features"),
         ('{"prompt": "Bake.", "response": "No.", "label": "refusal"}', "judge is missing"),
