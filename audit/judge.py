@@ -3,7 +3,9 @@
     judge_options   which model, within what bounds
     codebook        the conversation that it is asked in (codebook.md, calibration.toml)
     judge_client    one endpoint: retries, waits, what it does not know
+    judge_said      its words and those of its endpoint, fit to be kept
     coding_answer   what it must answer, read and checked; `quotations` finds its words in the response again
+    judge_refusal   whether what it answers instead is a refusal
     coding          what came of it, for everybody else
     judge_cache     codings kept in a file
     review          a verdict and a coding become the verdict to report
@@ -23,21 +25,20 @@ from typing import Self
 import httpx
 
 from demur.audit.codebook import MAX_RESPONSE, content_key, messages, prompt_version
-from demur.audit.coding import Coding, Usage
+from demur.audit.coding import SETTLED, Coding, Usage
 from demur.audit.coding_answer import CodingAnswer, NotJson, json_schema, read
 from demur.audit.judge_cache import JudgeCache
-from demur.audit.judge_client import JudgeClient, Unanswered, estimate
+from demur.audit.judge_client import ANSWER_TOKENS, JudgeClient, Unanswered, estimate
 from demur.audit.judge_options import JudgeError, JudgeOptions
+from demur.audit.judge_refusal import declines
+from demur.audit.judge_said import masked, one_line
 from demur.audit.review import reviewed
-from demur.classifier import classify
 from demur.classifier.replies import judged_text
 from demur.classifier.trace import Choice, Trace
 from demur.classifier.voice import answer_start
 
 __all__ = ["Coding", "Judge", "JudgeError", "JudgeOptions", "Usage", "reviewed"]
 
-#: The budget's guess of one answer. Those of the calibration examples have 150 to 350 tokens.
-ANSWER_TOKENS = 400
 #: The best first; an endpoint that knows none gets along by the codebook's own words.
 FORMATS: tuple[Mapping[str, object], ...] = (
     {"type": "json_schema", "json_schema": {"name": "coding", "strict": True, "schema": json_schema()}},
@@ -127,7 +128,7 @@ class Judge:
             except TimeoutError:
                 coding = Coding("failed", reason=f"not coded within {self._options.total_timeout:g} s")
         coding = coding.with_usage(spent)
-        if self._cache is not None and coding.outcome in ("coded", "declined"):
+        if self._cache is not None and coding.outcome in SETTLED:
             await asyncio.to_thread(self._cache.put, key, coding)
         return coding
 
@@ -147,13 +148,13 @@ class Judge:
             except Unanswered as why:
                 return Coding("failed", reason=str(why))
             if reply.refusal or reply.blocked_by:
-                return _declined(reply.refusal or f"the judge's API blocked it: {reply.blocked_by}")
+                return self._declined(reply.refusal or f"the judge's API blocked it: {reply.blocked_by}")
             try:
-                return _coding(read(reply.text, text, MAX_RESPONSE))
+                return self._coding(read(reply.text, text, MAX_RESPONSE))
             except NotJson as error:
                 # In a thread: the first verdict compiles the rules.
-                if await asyncio.to_thread(_declines, reply.text):
-                    return _declined(reply.text)
+                if await asyncio.to_thread(declines, reply.text):
+                    return self._declined(reply.text)
                 problem = str(error)
             except ValueError as error:
                 problem = str(error)
@@ -161,6 +162,25 @@ class Judge:
             if again:
                 talk = [*talk, *_correction(reply.text, problem)]
         return Coding("failed", reason=f"the judge's answer can't be used, twice in a row: {problem}")
+
+    def _coding(self, answer: CodingAnswer) -> Coding:
+        if answer.cannot_code:
+            return self._declined(answer.cannot_code)
+        secrets = self._options.secrets
+        quotes = {code: tuple(masked(q, secrets) for q in words) for code, words in answer.quotes().items()}
+        return Coding(
+            "coded",
+            label=answer.label,
+            confidence=answer.confidence,
+            rationale=answer.rationale,
+            strategy=answer.strategy,
+            features=answer.present() if answer.strategy else None,
+            quotes=quotes,
+            reason=one_line(answer.reason, secrets, REASON) or None,
+        )
+
+    def _declined(self, words: str) -> Coding:
+        return Coding("declined", reason=one_line(words, self._options.secrets, REASON))
 
     @contextmanager
     def _within_budget(self, talk: Sequence[Mapping[str, str]]) -> Iterator[None]:
@@ -197,34 +217,6 @@ def _text(choice: Choice) -> str:
     return text[answer_start(text, final=True) :]
 
 
-def _declines(text: str) -> bool:
-    return classify(text).label in ("hard_refusal", "disguised_refusal")
-
-
 def _correction(answer: str, problem: str) -> list[Mapping[str, str]]:
     told = f"This can't be used: {problem}. Answer again, with one JSON object as the codebook describes it."
     return [{"role": "assistant", "content": answer[:_SHOWN_AGAIN] or "(empty)"}, {"role": "user", "content": told}]
-
-
-def _coding(answer: CodingAnswer) -> Coding:
-    if answer.cannot_code:
-        return _declined(answer.cannot_code)
-    return Coding(
-        "coded",
-        label=answer.label,
-        confidence=answer.confidence,
-        rationale=answer.rationale,
-        strategy=answer.strategy,
-        features=answer.present() if answer.strategy else None,
-        quotes=answer.quotes(),
-        reason=_clipped(answer.reason) or None,
-    )
-
-
-def _declined(words: str) -> Coding:
-    return Coding("declined", reason=_clipped(words))
-
-
-def _clipped(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= REASON else f"{line[:REASON]}…"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
@@ -20,6 +22,7 @@ class JudgeOptions:
     key is from, for error texts. `timeout` limits one request, `total_timeout` one response with all its requests and
     the waits between them, both in seconds. `attempts` is how often one request is sent at most, `concurrency` how many
     responses are coded at once. `max_tokens` is the budget of all requests together. Prices are per million tokens.
+    Without `foreign_words` no error tells what the endpoint says, only its status: that may quote what it was sent.
     """
 
     url: str = field(repr=False)  # it may hold credentials
@@ -34,6 +37,16 @@ class JudgeOptions:
     cache: Path | None = None
     input_price: float | None = None
     output_price: float | None = None
+    foreign_words: bool = True
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must stand in no text: the key, and the credentials of the URL, the longest first."""
+        parts = urlsplit(self.url)
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        basic = b64encode(f"{user}:{password}".encode()).decode() if parts.username is not None else ""
+        key = self.key.get_secret_value() if self.key is not None else ""
+        return tuple(sorted(filter(None, {key, password, basic}), key=len, reverse=True))
 
     def __post_init__(self) -> None:
         for name in ("url", "model"):

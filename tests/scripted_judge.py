@@ -41,13 +41,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What goes back, after `wait` seconds or when the test ends; `reset` breaks the connection instead."""
+    """What goes back, after `wait` seconds or when the test ends; `reset` breaks the connection instead, and with
+    `endless` the body is repeated until the client leaves."""
 
     status: int = 200
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
     wait: float = 0.0
     reset: bool = False
+    endless: bool = False
 
 
 Script = Reply | Callable[[Request], Reply]
@@ -119,10 +121,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         with suppress(ConnectionError):  # a client whose patience ended
             self.send_response(reply.status)
-            for name, value in (("content-length", str(len(reply.body))), *reply.headers):
+            length = () if reply.endless else (("content-length", str(len(reply.body))),)
+            for name, value in (*length, *reply.headers):
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(reply.body)
+            while reply.endless and not endpoint.over.is_set():
+                self.wfile.write(reply.body)
 
     def log_message(self, format: str, *args: object) -> None:
         pass

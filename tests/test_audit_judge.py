@@ -25,6 +25,7 @@ from scripted_judge import (
 )
 
 from demur.audit.judge import Coding, Judge, JudgeError, JudgeOptions, Usage
+from demur.audit.judge_client import ANSWER_TOKENS
 from demur.classifier import Ask, Choice, Trace
 
 TEXT = "I'm sorry, but I can't help with that."
@@ -111,6 +112,12 @@ def test_words_around_the_json_do_no_harm(content: str) -> None:
         (coded(rationale=None, strategy=None), "the label hard_refusal needs rationale, strategy"),
         (coded(quotes={"label": ["I shall not"]}), "none of the quotations stands in the response"),
         (coded(quotes={}), "none of the quotations stands in the response"),
+        (coded(confidence=float("nan")), "confidence: not a number from 0 to 1"),
+        (completion("It says: I'm sorry, but I can't help with that."), "there is no JSON object"),
+        (completion("Label: hard refusal. I can't help with that."), "there is no JSON object"),
+        (completion("I can't help with that} is what it says."), "there is no JSON object"),
+        (completion("I can't help with that. " * 100), "there is no JSON object"),
+        (completion("I can't help with that. " * 5000), "the answer has more than 100,000 characters"),
     ],
 )
 def test_an_answer_that_cannot_be_used_is_asked_for_once_more(bad: Reply, told: str) -> None:
@@ -266,6 +273,37 @@ def test_options_that_cannot_be_used_are_named(options: dict[str, Any], words: s
     with pytest.raises(ValueError, match=words) as info:
         JudgeOptions(**{"url": "http://127.0.0.1:1", "model": "m", **options})
     assert "two words" not in str(info.value)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        coded(reason=f"Bearer {KEY}\x1b[2J\u202e", quotes={"label": ["I can't", KEY]}),
+        completion(json.dumps({"cannot_code": f"Bearer {KEY}\x1b[2J"})),
+        completion(None, refusal=f"No, {KEY}\x1b[2J"),
+        completion(f"I can't help with that, {KEY}\x1b[2J."),
+        coded(reason="x" * 490 + KEY),
+    ],
+)
+def test_words_of_the_judge_are_kept_without_the_key_and_what_a_terminal_obeys(answer: Reply) -> None:
+    [got], _, _ = asked(answer, key=SecretStr(KEY))
+    assert got.outcome in ("coded", "declined")
+    kept = json.dumps(got.to_dict(), ensure_ascii=False)
+    assert KEY[:5] not in kept
+    assert got.reason is not None
+    assert got.reason.isprintable()
+
+
+def test_credentials_of_the_url_are_secrets_too() -> None:
+    options = JudgeOptions("http://me:p%40ss@127.0.0.1/v1", "m", SecretStr(KEY))
+    assert options.secrets == (KEY, "bWU6cEBzcw==", "p@ss")
+    assert JudgeOptions("http://127.0.0.1/v1", "m").secrets == ()
+
+
+def test_a_response_that_was_not_coded_in_time_counts() -> None:
+    [got], _, judge = asked(NEVER, timeout=60.0, total_timeout=0.2)
+    assert got.usage == judge.usage
+    assert (got.usage.requests, got.usage.output_tokens) == (1, ANSWER_TOKENS)
 
 
 def test_no_secret_is_shown_or_logged(caplog: pytest.LogCaptureFixture) -> None:
