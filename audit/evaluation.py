@@ -142,8 +142,12 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an evaluation found. `groups` are of all rows together, `asked` the columns asked for by name; `miscoded` are
-    those of the `found` refusals, whose label is right and whose layers are labelled, that are coded otherwise."""
+    """What an evaluation found. `groups` are of all rows together, `asked` the columns asked for by name.
+
+    `miscoded` are the refusals, found as such, that are coded otherwise than labelled or not at all, whether or not
+    their very label is right too (else they are among the `mistakes` as well); `both_coded` counts all that labels and
+    rules coded, as the agreement does.
+    """
 
     corpora: Sequence[Evaluated]
     pooled: Evaluated
@@ -152,7 +156,7 @@ class Report:
     rules_version: str
     resamples: int
     seed: int
-    found: int = 0
+    both_coded: int = 0
     miscoded: Sequence[Case] = ()
     judges: Sequence[JudgeReport] = ()
     between_judges: Sequence[Between] = ()
@@ -224,6 +228,14 @@ def counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {what}" for what, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
+def miscoding(report: Report) -> str:
+    """How many refusals are coded otherwise than labelled, out of those that the tables say both coded."""
+    otherwise = sum(bool(case.outcome.coded) for case in report.miscoded)
+    uncoded = len(report.miscoded) - otherwise
+    text = f"{otherwise} of {report.both_coded} refusals that the rules coded too are coded otherwise than labelled"
+    return f"{text}; {uncoded} found as a refusal and not coded" if uncoded else text
+
+
 def agreement_of(outcomes: Sequence[Outcome], *, resamples: int = 1000, seed: int = 0) -> Agreement | None:
     """How far the rules agree with the labels, layer by layer; None where no row tells its layers."""
     if not any(outcome.layers for outcome in outcomes):
@@ -268,8 +280,8 @@ def report_on(
         pooled=pooled,
         groups={column: found for column, found in groups.items() if found},
         mistakes=sorted((c for c in cases if not c.outcome.right), key=lambda case: -(case.verdict.confidence or 0)),
-        found=sum(o.right and o.gold == "refusal" and bool(o.layers) for o in everything),
-        miscoded=[case for case in cases if case.outcome.right and case.outcome.miscoded],
+        both_coded=pooled.agreement.both.rows if pooled.agreement else 0,
+        miscoded=[case for case in cases if case.outcome.miscoded],
         judges=[report_of(name, own, rated, resamples=resamples, seed=seed) for name, own in judges.items()],
         between_judges=between(judges, rated, resamples=resamples, seed=seed),
         asked=asked,

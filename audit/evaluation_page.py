@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Plot
 from demur.audit.agreement_words import LABELS_AND_RULES, codes, mean_note, summary, tables, used
 from demur.audit.corpus import GOLDS
 from demur.audit.evaluate import GOT, Bin
-from demur.audit.evaluation import FIGURES, Case, Report, counted, interval, says, shown, written
+from demur.audit.evaluation import FIGURES, Case, Report, counted, interval, miscoding, says, shown, written
 from demur.audit.excerpt import Part, excerpt
 from demur.audit.judge_words import TWO_JUDGES, compared, head, head_of_two, usage
 from demur.classifier import Span
@@ -53,6 +53,7 @@ def page(report: Report) -> str:
         loader=FunctionLoader(_template),
     )
     environment.globals.update(written=written, interval=interval, says=says, shown=shown, counted=counted)
+    environment.globals.update(miscoding=miscoding)
     environment.globals.update(parts=parts, coded_parts=coded_parts, labels_and_rules=LABELS_AND_RULES)
     environment.globals.update(summary=summary, tables=tables, codes=codes, used=used, mean_note=mean_note)
     environment.globals.update(judge_head=head, judge_usage=usage, compared=compared)

@@ -179,7 +179,8 @@ def command(
     for path in outputs:
         write(path, page(report).encode(errors="replace") if page and path.suffix == ".html" else _json(report))
     if errors_file is not None:
-        write(errors_file, b"".join(encode(case.to_dict()) + b"\n" for case in (*report.mistakes, *report.miscoded)))
+        wrong = (*report.mistakes, *(case for case in report.miscoded if case.outcome.right))
+        write(errors_file, b"".join(encode(case.to_dict()) + b"\n" for case in wrong))
     if as_json:
         sys.stdout.buffer.write(_json(report))
     else:

@@ -18,6 +18,7 @@ from demur.audit.evaluation import (
     Report,
     counted,
     interval,
+    miscoding,
     says,
     shown,
     written,
@@ -161,7 +162,7 @@ def _show_notes(console: Console, report: Report, *, errors: bool) -> None:
     wrong, rows = len(report.mistakes), report.pooled.scores.rows
     text = f"\n{wrong} of {rows} rows misjudged"
     if report.miscoded:
-        text += f"; {len(report.miscoded)} of {report.found} refusals found are coded otherwise than labelled"
+        text += f"; {miscoding(report)}"
     if (wrong or report.miscoded) and not errors:
         text += "; --errors shows them"
     if len(report.corpora) > 1 or report.shown_groups:

@@ -9,13 +9,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from demur.cli.classify import make_classifier
+from demur.cli.classify import Judge, Judged, make_classifier
 from demur.cli.main import run
+from demur.cli.traces import Item
 
 command = importlib.import_module("demur.cli.eval")
 COMPILED = functools.cache(make_classifier)
@@ -176,7 +178,7 @@ def test_layers_on_the_terminal(corpus: Callable[..., str], capsys: pytest.Captu
     assert "How it was declined" in text
     assert "rationale, 2 refusals by the labels labels \\ rules" in text
     assert "mean of 2 features" in text
-    assert "1 of 1 refusals found are coded otherwise than labelled; --errors shows them" in text
+    assert "1 of 1 refusals that the rules coded too are coded otherwise than labelled; --errors shows them" in text
     assert max(map(len, out.splitlines())) <= 80
     assert run(["eval", corpus(*CODED), "--no-layers"]) == 0
     out = capsys.readouterr().out
@@ -201,6 +203,38 @@ def test_layers_as_json_and_what_is_coded_otherwise(
     assert "rationale" in miscoded["wrong"]
     assert miscoded["layers"]["labelled"]["rationale"] == "ethics"
     assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == ["r3", "r1"]
+
+
+def test_what_is_coded_otherwise_is_counted_as_in_the_tables(
+    corpus: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of three refusals that were found, two have another label than the very one, of which one is coded otherwise."""
+    hard, soft = ({**ROWS[0], "label": label, "rationale": "bare"} for label in ("hard_refusal", "disguised_refusal"))
+    rows = [{**row, "id": str(n)} for n, row in enumerate([hard, soft, {**soft, "rationale": "ethics"}, ROWS[2]])]
+    file, page = tmp_path / "wrong.jsonl", tmp_path / "r.html"
+    assert run(["eval", corpus(*rows), "--errors-file", str(file), "--output", str(page)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "3 refusals by the labels" in text
+    assert "1 of 3 refusals that the rules coded too are coded otherwise than labelled; --errors" in text
+    assert "1 of 3 refusals that the rules coded too are coded otherwise" in page.read_text("utf-8")
+    assert sorted(json.loads(line)["id"] for line in file.read_text().splitlines()) == ["1", "2", "3"]
+
+
+def test_refusals_that_are_not_coded_are_told_apart(
+    corpus: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = Judge.__call__
+
+    def uncoded(self: Judge, item: Item) -> Judged:
+        judged = real(self, item)
+        bare = replace(judged.verdict, rationale=None, strategy=None, features=None)
+        return replace(judged, verdict=bare) if item.id == "r6" else judged
+
+    monkeypatch.setattr(Judge, "__call__", uncoded)
+    assert run(["eval", corpus(CODED[0], {**CODED[0], "id": "r6"})]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "1 of them that the rules coded too" in text
+    assert "1 of 1 refusals that the rules coded too are coded otherwise than labelled; 1 found as" in text
 
 
 def test_what_is_coded_otherwise_is_among_the_errors(

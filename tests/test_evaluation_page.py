@@ -160,7 +160,7 @@ def test_how_it_was_declined_is_there_with_its_evidence() -> None:
     assert "Code by code, 1 of them that the rules coded too" in text
     assert "rationale: labelled ethics, coded bare; apology: labelled yes, coded no" in text
     assert "en.bare bare: gives <no> reason" in text
-    assert "Of 1 refusals that were found, 1 are coded" in text
+    assert "1 of 1 refusals that the rules coded too are coded otherwise than labelled." in text
     assert html.partition("Coded otherwise")[2].count("<mark>I won&#39;t bake</mark>") == 1
     assert "How it was declined" not in page(report())
 
