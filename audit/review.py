@@ -8,19 +8,16 @@ from dataclasses import replace
 from demur.audit.codebook import MAX_RESPONSE
 from demur.audit.coding import Coding
 from demur.audit.quotations import find
+from demur.classifier.doubt import open_to_review
 from demur.classifier.replies import judged_text
 from demur.classifier.trace import Trace
 from demur.classifier.verdict import Code, Label, Layer, Review, Signal, Span, Verdict, gravest
 from demur.classifier.voice import answer_start
 
+__all__ = ["SIGNAL", "open_to_review", "reviewed"]
+
 #: The name of the judge's vote among the signals, and of its rule.
 SIGNAL = "judge"
-
-
-def open_to_review(verdict: Verdict) -> bool:
-    """Whether a second opinion could change anything: there is a label, and it comes from reading the text, not from a
-    fact that the API states."""
-    return verdict.label is not None and not any(signal.field is not None for signal in verdict.signals)
 
 
 def reviewed(trace: Trace, verdict: Verdict, coding: Coding, judge_name: str) -> Verdict:

@@ -13,7 +13,8 @@ import httpx
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from demur.audit.judge import Judge, JudgeOptions
-from demur.audit.review import open_to_review, reviewed
+from demur.audit.review import reviewed
+from demur.classifier.doubt import is_unsure
 from demur.classifier.trace import Trace
 from demur.classifier.verdict import Verdict
 
@@ -24,7 +25,8 @@ class SecondOpinion:
     """Asks a judge about verdicts whose confidence is below `below` (0 to 1; 1: about all), and returns the verdict to
     report.
 
-    Synchronous; the asking is done by an event loop in a thread of its own.
+    Synchronous; the asking is done by an event loop in a thread of its own. `asked` counts the verdicts about which the
+    judge, or its cache, was really asked.
 
         with SecondOpinion(JudgeOptions(url, model), below=0.7) as judge:
             classify(trace, judge=judge)
@@ -34,6 +36,7 @@ class SecondOpinion:
 
     def __init__(self, options: JudgeOptions, below: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.judge, self._below = Judge(options, transport), below
+        self.asked = 0
         self._open, self._opening = ExitStack(), Lock()
         self._portal: BlockingPortal | None = None
 
@@ -51,9 +54,7 @@ class SecondOpinion:
 
     def wants(self, verdict: Verdict) -> bool:
         """Whether the judge would be asked about this verdict."""
-        if verdict.confidence is None or not open_to_review(verdict):
-            return False
-        return verdict.confidence < self._below or self._below >= 1
+        return is_unsure(verdict, self._below)
 
     def close(self) -> None:
         """Ends the thread. A later call starts it again."""
@@ -87,4 +88,6 @@ class SecondOpinion:
         return [task.result() for task in running]
 
     async def _one(self, trace: Trace, verdict: Verdict) -> Verdict:
-        return reviewed(trace, verdict, await self.judge.code(trace, index=verdict.index), self.judge.name)
+        coding = await self.judge.code(trace, index=verdict.index)
+        self.asked += bool(coding.usage.requests or coding.usage.cached)
+        return reviewed(trace, verdict, coding, self.judge.name)

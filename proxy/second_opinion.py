@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
+from demur.classifier.doubt import is_unsure
 from demur.classifier.replies import judged_text
 from demur.classifier.trace import Trace
 from demur.classifier.verdict import Review, Verdict
@@ -32,7 +33,7 @@ Tell = Callable[[Verdict], None]
 
 
 class SecondOpinionError(Exception):
-    """The second opinion can't be asked, for a reason that its user can do something about; the message says which."""
+    """There is no second opinion. The message says why, and is written to the program's log: no texts in it."""
 
 
 class SecondOpinion(Protocol):
@@ -51,8 +52,8 @@ class SecondOpinion(Protocol):
 class Reviews:
     """The verdicts that wait for a second opinion, and those being read: at most `workers` at a time.
 
-    Offered is every ended exchange; taken are those with a label, a confidence below `below` and a text, unless the
-    provider itself said that it refused. `dropped` counts those for which the queue was full or time was up at the end.
+    Offered is every ended exchange; taken are those whose verdict is not sure (`doubt.is_unsure`) and that have a text.
+    `dropped` counts those for which the queue was full or time was up at the end.
     Lives in one event loop.
     """
 
@@ -70,7 +71,12 @@ class Reviews:
     def offer(self, exchange: Exchange, tell: Tell) -> None:
         """Returns at once. If `exchange` is reviewed, `tell` gets the verdict that stands then."""
         trace, verdict = exchange.trace, exchange.verdict
-        if trace is None or verdict is None or not self._is_unsure(verdict) or not any(map(judged_text, trace.choices)):
+        if (
+            trace is None
+            or verdict is None
+            or not is_unsure(verdict, self._below)
+            or not any(map(judged_text, trace.choices))
+        ):
             return
         size = _size(trace)
         if self._closed or len(self._waiting) >= QUEUE_LIMIT or self._characters + size > CHARACTERS_LIMIT:
@@ -103,14 +109,6 @@ class Reviews:
             await asyncio.wait(self._workers, timeout=CLOSE_SECONDS)
         if lost := self.dropped - before:
             logger.warning("verdicts left as they are, as %s had not read them: %d", self._opinion.name, lost)
-
-    def _is_unsure(self, verdict: Verdict) -> bool:
-        return (
-            verdict.label is not None
-            and verdict.blocked_by is None
-            and verdict.confidence is not None
-            and verdict.confidence < self._below
-        )
 
     async def _work(self) -> None:
         while self._waiting:

@@ -266,6 +266,17 @@ def test_which_verdicts_are_taken(it: Exchange, taken: bool) -> None:
     asyncio.run(run())
 
 
+def test_below_one_means_all() -> None:
+    async def run() -> None:
+        opinion, told = Opinion(), list[Verdict]()
+        asked = reviews(opinion, below=1.0)
+        asked.offer(exchange(verdict=replace(REFUSAL, confidence=1.0)), told.append)
+        await asked.settled()
+        assert len(told) == 1
+
+    asyncio.run(run())
+
+
 def test_so_many_are_read_at_once_and_none_is_lost() -> None:
     async def run() -> None:
         opinion, told = Opinion(hangs=True), list[Verdict]()
