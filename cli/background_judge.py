@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +14,7 @@ from demur.audit.judge import Judge, JudgeError, JudgeOptions
 from demur.audit.review import open_to_review, reviewed
 from demur.classifier.trace import Trace
 from demur.classifier.verdict import Verdict
+from demur.proxy.capture import content_capture
 from demur.proxy.second_opinion import SecondOpinionError
 
 
@@ -21,11 +23,12 @@ class BackgroundJudge:
     up no traffic.
 
     Used as a context; entering raises JudgeError when the judge's cache can't be used. `judge` tells what it has used.
+    What its endpoint says of a fault may quote what it was sent: it is told only where texts may be recorded.
     """
 
     def __init__(self, options: JudgeOptions) -> None:
         self.name = options.model
-        self.judge = Judge(options)
+        self.judge = Judge(replace(options, foreign_words=content_capture().text))
         self._open = ExitStack()
         self._portal: BlockingPortal | None = None
 
@@ -53,4 +56,6 @@ class BackgroundJudge:
 
     async def _review(self, trace: Trace, verdict: Verdict) -> Verdict:
         coding = await self.judge.code(trace, index=verdict.index)
+        if coding.outcome == "failed" and coding.usage.requests:
+            raise SecondOpinionError(coding.reason or "it failed")
         return reviewed(trace, verdict, coding, self.name)

@@ -7,10 +7,11 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import sys
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,11 @@ from scripted_judge import completion as judge_says
 from test_server import output
 from test_verdict_log import read
 
+from demur.audit import judge_cache
 from demur.audit.judge import Judge, JudgeOptions
 from demur.classifier.verdict import Review, Signal, Verdict
 from demur.cli.background_judge import BackgroundJudge
+from demur.proxy.capture import VARIABLE
 from demur.proxy.second_opinion import Reviews
 
 TEXT = "I'm sorry, but I can't help with that."
@@ -130,10 +133,78 @@ def test_a_wrong_key_is_a_failed_review_and_said_once_without_it(caplog: pytest.
     assert KEY not in caplog.text
 
 
+ASK = "Where does Zaphod live?"
+
+
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        (status(500, f"can't do: {ASK}\x1b[2J"), "HTTP 500"),
+        (status(400, f"bad input: {ASK}\x1b[2J"), "HTTP 400"),
+        (status(401, f"no key for: {ASK}\x1b[2J"), "HTTP 401"),
+        (status(404, f"no model for: {ASK}\x1b[2J"), "HTTP 404"),
+        (status(429, f"no quota for: {ASK}\x1b[2J", code="insufficient_quota"), "HTTP 429"),
+        (judge_says(f"It asks {ASK}"), "the judge's answer can't be used, twice in a row"),
+        (judge_says(json.dumps({"label": ASK})), "the judge's answer can't be used, twice in a row"),
+        (RESET, "the connection broke"),
+        (NEVER, "no answer within 0.2 s"),
+    ],
+)
+def test_a_judge_that_fails_all_the_time_is_told_once_by_its_kind(
+    script: Script, kind: str, captured: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if captured:
+        monkeypatch.setenv(VARIABLE, "true")
+
+    async def run(judge: BackgroundJudge) -> None:
+        app = {"reviews": Reviews(judge, below=1.0, workers=1)}
+        async with upstream(whole(completion(TEXT))) as up, proxy(up.url, app=app) as px:
+            for _ in range(3):
+                await call(px, ask())
+            verdict = (await px.review(3)).verdict
+            assert verdict is not None
+            assert verdict.review is not None
+            assert (verdict.review.outcome, verdict.review.rules_label) == ("failed", "hard_refusal")
+
+    timeout = 0.2 if script is NEVER else 10
+    with scripted_judge(script) as endpoint, BackgroundJudge(options(endpoint.url, timeout=timeout)) as judge:
+        asyncio.run(run(judge))
+    (said,) = (line.getMessage() for line in caplog.records if line.name == "demur.second_opinion")
+    assert kind in said
+    assert said.isprintable()
+    by_the_endpoint = "HTTP" in kind
+    assert ("Zaphod" in said) is (captured and by_the_endpoint)
+
+
+def test_a_locked_cache_does_not_hold_up_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge_cache, "WAIT", 60.0)
+    file = tmp_path / "c.db"
+    judge_cache.JudgeCache(file).close()
+    writer = sqlite3.connect(file, isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+
+    def ask_and_leave(url: str) -> None:
+        async def run(judge: BackgroundJudge) -> None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(judge(TRACE, REFUSAL), 0.5)
+
+        with BackgroundJudge(options(url, cache=file)) as judge:
+            asyncio.run(run(judge))
+
+    with scripted_judge(coded("answer", quotes={})) as endpoint:
+        leaving = threading.Thread(target=ask_and_leave, args=(endpoint.url,), daemon=True)
+        leaving.start()
+        leaving.join(20)
+        assert not leaving.is_alive()
+        assert len(endpoint.requests) == 1
+    writer.close()
+
+
 def test_a_fact_of_the_api_is_not_sent() -> None:
     fact = Signal("content_filter", "hard_refusal", 1.0, "fact", "says so itself", field="message.refusal")
     verdict = Verdict("hard_refusal", "complete", 0.9, signals=(fact,))
-    with scripted_judge(coded()) as endpoint, BackgroundJudge(options(endpoint.url)) as judge:
+    with scripted_judge(coded("answer", quotes={})) as endpoint, BackgroundJudge(options(endpoint.url)) as judge:
         assert asyncio.run(judge(TRACE, verdict)) == verdict
         assert endpoint.requests == []
         assert asyncio.run(judge(TRACE, REFUSAL)) != REFUSAL
