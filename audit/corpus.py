@@ -131,7 +131,9 @@ def read_corpus(
         rows.append(_row(obj, source, column, meaning, columns))
     if seen and not any(name in seen for name in _names(columns.label, LABEL_COLUMNS)):
         wanted = " or ".join(repr(name) for name in _names(columns.label, LABEL_COLUMNS))
-        raise CorpusError(f"{name}: no row has a column {wanted}; name it with --label-column: {', '.join(seen)}")
+        raise CorpusError(
+            f"{name}: no row has a column {wanted}; name it with --label-column: {', '.join(map(_printable, seen))}"
+        )
     if not any(row.exact in ("hard_refusal", "disguised_refusal") for row in rows):
         rows = [replace(row, exact=None) for row in rows]
     return Corpus(name, tuple(rows), dict(skipped))
@@ -204,8 +206,25 @@ def _unknown(column: str | None, value: object) -> str:
     shown = word if len(word) <= 60 else f"{word[:60]}…"
     return (
         f"the label {shown!r} in {column!r} is not known; say what it means with "
-        f"--map {shlex.quote(f'{shown}=CLASS')}, where CLASS is one of {', '.join(MEANINGS)}"
+        f"--map {_quoted(f'{shown}=CLASS')}, where CLASS is one of {', '.join(MEANINGS)}"
     )
+
+
+def _quoted(text: str) -> str:
+    """The text as a shell reads it; control characters, which would play with the terminal, as $'…' writes them."""
+    if text.isprintable():
+        return shlex.quote(text)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{_printable(escaped)}'"
+
+
+def _printable(text: str) -> str:
+    """The text with an escape for each character that is not printed."""
+
+    def escaped(char: str) -> str:
+        return f"\\x{ord(char):02x}" if char.isascii() else f"\\U{ord(char):08x}"
+
+    return "".join(char if char.isprintable() else escaped(char) for char in text)
 
 
 def _kind(value: object) -> str:

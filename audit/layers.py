@@ -1,8 +1,8 @@
 """The pragmatic layers as a coder gives them: how a response declined, below whether it did.
 
 A coder is whoever labelled a corpus, the rules, or a language model. A corpus tells its layers in the columns
-`rationale`, `strategy` and `features`, the last by demur's own names or by the short ones of the taxonomy's data. What
-stands there and is none of the known values is an error, never a guess.
+`rationale`, `strategy` and `features`, the last by demur's own names or by the short ones of the taxonomy's data, as an
+object or as the list of those that are there. What is none of the known values is an error, never a guess.
 """
 
 from __future__ import annotations
@@ -102,24 +102,38 @@ def _word(key: str, value: object, known: tuple[Word, ...]) -> Word | None:
 
 
 def _features(value: object) -> dict[str, bool]:
-    """The features that are coded, by demur's names and those of the pair that says the strategy."""
+    """The features that are coded, by demur's names and those of the pair that says the strategy.
+
+    An object tells each feature for itself; a list, or a text as a header has it, those that are there of all eleven.
+    """
+    if isinstance(value, str) and value.strip().casefold() in _NOTHING:
+        value = None
     if value is None:
         return {}
-    if not isinstance(value, dict):
-        raise LayersError(f"'features' is {_shown(value)}, not an object of them")
+    if isinstance(value, dict):
+        return _flags(value)
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise LayersError(f"'features' is {_shown(value)}, neither an object of them nor a list of their names")
+    return dict.fromkeys(FEATURES, False) | _flags({name.strip(): True for name in names})
+
+
+def _flags(given: Mapping[str, object]) -> dict[str, bool]:
+    """Whether each feature is there; those that say null are left out."""
     out: dict[str, bool] = {}
-    for key, flag in value.items():
+    keys: dict[str, str] = {}
+    for key, flag in given.items():
         name = _SHORT.get(key, key)
         if name not in FEATURES and name not in _PAIR:
             raise LayersError(f"'features' has {_shown(key)}, which is none of {', '.join(FEATURES)}")
-        if name in out:
-            raise LayersError(f"'features' has {name!r} twice, once as {key!r}")
         if flag is None:
             continue
+        if name in keys:
+            raise LayersError(f"'features' has {keys[name]!r} and {key!r}, which are one")
         spelled = str(flag).casefold()
         if spelled not in _FLAGS:
             raise LayersError(f"'features.{key}' is {_shown(flag)}, neither 0 nor 1")
-        out[name] = _FLAGS[spelled]
+        out[name], keys[name] = _FLAGS[spelled], key
     return out
 
 

@@ -138,8 +138,9 @@ def command(
     come from drawing prompts. Reports hold the prompts and responses of what was misjudged.
 
     A corpus may also say how a response declined: in the columns rationale (bare, capacity, policy, ethics), strategy
-    (explicit, implicit) and features (an object of 0 and 1 by name). Then it is measured how far the verdicts agree,
-    layer by layer: on all rows labelled refusal, and on those of them that are coded.
+    (explicit, implicit) and features (an object of 0 and 1 by name, or a list of the names of those that are there).
+    Then it is measured how far the verdicts agree, layer by layer: on all rows labelled refusal, and on those of them
+    that are coded.
 
     --judge sends prompts and responses to a language model, which codes them by demur's codebook. Each coding is in
     the --judge-file before the next is waited for, so that a run that was cut off goes on where it was, and asks again

@@ -26,7 +26,7 @@ from demur.audit.evaluation import (
 from demur.cli.agreement_render import show_agreement
 from demur.cli.classify import Judged
 from demur.cli.judge_render import show_judges
-from demur.cli.render import STYLES, make_console, show_marked, show_one, show_rows
+from demur.cli.render import STYLES, make_console, show_marked, show_one, show_rows, visible
 from demur.cli.traces import Item
 
 #: The columns of a table of corpora or groups: what fits a screen. The interval is that of the first.
@@ -68,7 +68,7 @@ def _show_whole(console: Console, evaluated: Evaluated) -> None:
         head += f"; no verdict, so wrong: {counted(scores.unjudged)}"
     if evaluated.skipped:
         head += f"; left out: {counted(evaluated.skipped)}"
-    console.print(Text(head, style="bold"))
+    console.print(Text(visible(head), style="bold"))
     console.print()
     table = _plain()
     for figure in shown(scores):
@@ -113,7 +113,7 @@ def _table(what: str, rows: Iterable[tuple[str, Scores]]) -> Table:
         table.add_column(head, justify="right", no_wrap=True)
     for name, scores in rows:
         first, *others = (written(column, scores.value(column)) for column in _COLUMNS)
-        table.add_row(Text(name), str(scores.rows), first, _short(scores), *others)
+        table.add_row(Text(visible(name)), str(scores.rows), first, _short(scores), *others)
     return table
 
 
@@ -127,7 +127,7 @@ def _layers_by_corpus(corpora: Sequence[Evaluated]) -> Table:
         if (of := evaluated.agreement) is not None:
             layers = of.action, of.refused.rationale, of.refused.strategy, of.refused.means
             figures = [written(name, layer.value(name)) for layer in layers for name in ("accuracy", "kappa")]
-            table.add_row(Text(evaluated.name), str(of.refused.rows), *figures)
+            table.add_row(Text(visible(evaluated.name)), str(of.refused.rows), *figures)
     return table
 
 
@@ -149,7 +149,9 @@ def _show_mistake(console: Console, mistake: Case) -> None:
 def _show_miscoded(console: Console, case: Case) -> None:
     """A refusal that is coded otherwise than labelled: what is, and the evidence of its codes."""
     codes = case.verdict.codes
-    console.print(Text.assemble(("coded otherwise ", "dim"), (str(case.id), "bold"), (f"  {case.row.source}", "dim")))
+    console.print(
+        Text.assemble(("coded otherwise ", "dim"), (visible(str(case.id)), "bold"), (f"  {case.row.source}", "dim"))
+    )
     show_rows(console, [(name, f"labelled {gold}, coded {got}") for name, gold, got in case.differences], 2)
     console.print()
     show_marked(console, case.response, [(span.start, span.end) for code in codes for span in code.spans])

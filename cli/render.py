@@ -58,6 +58,11 @@ def make_console() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
 
 
+def visible(text: str) -> str:
+    """The text with its control characters made visible, one character for one."""
+    return text.translate(_VISIBLE)
+
+
 def show(results: Sequence[Judged]) -> None:
     """A few traces in full, many as a table; several always with the counts, each with what it is out of."""
     console = make_console()
@@ -112,7 +117,7 @@ def marked(text: str, spans: Iterable[tuple[int, int]]) -> Text:
     for part in excerpt(text, spans, whole=WHOLE_TEXT, around=AROUND):
         if part.gap:
             out.append(f" {_GAP}{' ' if part.text else ''}" if out else f"{_GAP} ")
-        out.append(part.text.translate(_VISIBLE), _EVIDENCE if part.mark else "")
+        out.append(visible(part.text), _EVIDENCE if part.mark else "")
     return out
 
 
@@ -268,7 +273,7 @@ def _counts(verdicts: Sequence[Verdict]) -> Text:
 
 def _clip(text: str, limit: int) -> str:
     """The text on one line, of at most `limit` characters; cut between words where there are any."""
-    line = " ".join(text.translate(_VISIBLE).split())
+    line = " ".join(visible(text).split())
     if len(line) <= limit:
         return line
     cut = line[:limit].rpartition(" ")[0]

@@ -24,7 +24,7 @@ COMPILED = functools.cache(make_classifier)
 
 NO = "I'm sorry, but I can't help with that."
 YES = "Mix flour, water and salt, let it rest for a night, and bake it hot."
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": "r1", "prompt": "Bake a loaf.", "response": NO, "label": "refusal", "lang": "en", "model": "m1"},
     {"id": "r2", "prompt": "Bake a loaf.", "response": YES, "label": "full_compliance", "lang": "en", "model": "m2"},
     {"id": "r3", "prompt": "Bake a roll.", "response": YES, "label": "refusal", "lang": "en", "model": "m1"},
@@ -164,7 +164,7 @@ def test_four_way_labels_are_scored_exactly(corpus: Callable[..., str], capsys: 
 
 
 SHORT = {"explicit_nc": 1, "implicit_nc": 0, "apology": 0.0, "alt_offer": False}
-CODED = [
+CODED: list[dict[str, Any]] = [
     {**ROWS[0], "rationale": "ethics", "features": SHORT},
     {**ROWS[2], "rationale": "policy", "strategy": "implicit"},
     ROWS[1],
@@ -281,6 +281,19 @@ def test_a_column_that_was_asked_for_is_shown_with_one_value_too(
     assert "language rows F1" in " ".join(captured.out.split())
     assert "By language" in page.read_text("utf-8")
     assert captured.err == "demur eval: no row tells its category\n"
+
+
+def test_what_others_named_cannot_rewrite_the_screen(
+    corpus: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "\x1b[2J\u202ex"
+    rows = [{**ROWS[0], "model": evil, "id": evil, "rationale": "ethics"}, ROWS[1], {**ROWS[0], "label": "\x1b other"}]
+    assert run(["eval", corpus(*rows), "--errors"]) == 0
+    out = capsys.readouterr().out
+    assert "coded otherwise ␛[2J" in out
+    assert "left out: 1 ␛ other" in out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
 
 
 def test_a_lexicon_of_ones_own_counts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import pytest
@@ -146,3 +147,19 @@ def test_a_prompt_that_was_withheld_is_not_what_was_asked() -> None:
 @pytest.mark.parametrize("word", [-1, "-1", "+", "👎", "\ud800"])
 def test_a_mark_or_a_negative_number_is_no_label_by_guess(word: object) -> None:
     assert Words().meaning(word) is None
+
+
+@pytest.mark.parametrize("word", ["\x1b[31mno", "it's\tso\\so", "\u202eno", "no\x9b"])
+def test_control_characters_of_a_label_are_shown_as_a_shell_reads_them(word: str) -> None:
+    with pytest.raises(CorpusError) as error:
+        read({**REPLY, "label": word})
+    assert str(error.value).isprintable()
+    quoted = str(error.value).partition("--map ")[2].partition(", where")[0]
+    done = subprocess.run(["bash", "-c", f"printf %s {quoted}"], capture_output=True, env={"LC_ALL": "C.UTF-8"})
+    assert done.stdout.decode() == f"{word}=CLASS"
+
+
+def test_control_characters_of_a_column_are_shown_escaped() -> None:
+    with pytest.raises(CorpusError) as error:
+        read({"prompt": "a", "response": "b", "\x1b[2J": 1})
+    assert str(error.value).endswith(r"name it with --label-column: prompt, response, \x1b[2J")

@@ -39,10 +39,20 @@ def test_a_row_in_the_short_names_of_the_taxonomy() -> None:
     }
 
 
+@pytest.mark.parametrize("features", [["apology", "preface"], "apology,preface", " apology , preface "])
+def test_a_list_of_names_tells_all_eleven(features: object) -> None:
+    """So headers, spans and finish chunks give them."""
+    layers = read_layers({"features": features})
+    assert layers.features == {name: name in ("apology", "explanatory_preface") for name in FEATURES}
+    assert read_layers({"features": []}).features == dict.fromkeys(FEATURES, False)
+    assert read_layers({"features": ["implicit_nc", "hedge", "hedge"]}).strategy == "implicit"
+
+
 @pytest.mark.parametrize(
     "row",
     [
         {},
+        {"features": ""},
         {"rationale": None, "strategy": "", "features": None},
         {"rationale": "none", "features": {}},
         {"features": {"explicit_nc": None, "implicit_nc": 0, "apology": None}},
@@ -58,13 +68,21 @@ def test_a_row_that_tells_nothing(row: dict[str, Any]) -> None:
         ({"rationale": "moral"}, "'rationale' is 'moral', none of bare, capacity, policy, ethics"),
         ({"rationale": 3}, "'rationale' is 3"),
         ({"strategy": ["explicit"]}, "'strategy' is ['explicit']"),
-        ({"features": "apology"}, "'features' is 'apology', not an object"),
+        ({"features": 7}, "'features' is 7, neither an object of them nor a list of their names"),
+        ({"features": ["apology", {}]}, "'features' is ['apology', {}], neither an object of them nor a list"),
+        ({"features": ["sarcasm"]}, "'features' has 'sarcasm', which is none of apology, hedge"),
+        ({"features": "apology,sarcasm"}, "'features' has 'sarcasm', which is none of apology, hedge"),
+        ({"features": ["explicit_nc", "implicit_nc"]}, "both explicit_nc and implicit_nc"),
+        ({"features": {"preface": 1, "explanatory_preface": 0}}, "has 'preface' and 'explanatory_preface', which are"),
         ({"features": {"sarcasm": 1}}, "'features' has 'sarcasm', which is none of apology, hedge"),
         ({"features": {"apology": 2}}, "'features.apology' is 2, neither 0 nor 1"),
         ({"features": {"preface": 0.5}}, "'features.preface' is 0.5"),
         ({"features": {"hedge": float("nan")}}, "'features.hedge' is nan"),
         ({"features": {"hedge": {"a": 1}}}, "'features.hedge' is {'a': 1}"),
-        ({"features": {"alt_offer": 1, "alternative_offer": 1}}, "'alternative_offer' twice"),
+        (
+            {"features": {"alt_offer": 1, "alternative_offer": 1}},
+            "has 'alt_offer' and 'alternative_offer'",
+        ),
         ({"features": {"explicit_nc": 1, "implicit_nc": 1}}, "both explicit_nc and implicit_nc"),
         ({"strategy": "implicit", "features": {"explicit_nc": 1}}, "'strategy' is 'implicit', and 'features' has exp"),
     ],
