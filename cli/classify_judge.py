@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from demur.classifier import Verdict
-from demur.cli.judge_progress import spent
+from demur.cli.judge_progress import requests, spent
 from demur.cli.judge_settings import judge_options
 from demur.cli.main import needs_extra
 from demur.config import Settings
@@ -61,8 +61,5 @@ class Reviews:
         fates = ", ".join(f"{self._fates[fate]} {fate}" for fate in ("changed", "confirmed", "declined", "failed"))
         if self._fates["over budget"]:
             fates += f", {self._fates['over budget']} over budget"
-        usage = opinion.judge.usage
-        cached = f" and {usage.cached} cached" if usage.cached else ""
-        asked = f"asked {opinion.judge.name} about {self._fates.total()} of {seen}"
-        requests = f"{usage.requests} request{'' if usage.requests == 1 else 's'}"
-        return f"{asked}: {fates}; {requests}{cached}, {spent(opinion.judge)}"
+        asked = f"asked {opinion.judge.name} about {opinion.asked} of {seen}"
+        return f"{asked}: {fates}; {requests(opinion.judge)}, {spent(opinion.judge)}"

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from demur.cli.classify import listed
-from demur.cli.judge_progress import progress, spent
+from demur.cli.judge_places import keep_apart
+from demur.cli.judge_progress import progress, requests, spent
 from demur.cli.judge_settings import judge_options
 from demur.cli.main import needs_extra
 from demur.cli.output_files import writable
@@ -71,6 +72,7 @@ class Judges:
             raise click.UsageError("--judge needs --judge-file FILE, where its codings are kept as they come")
         if refusals_only and not ask:
             raise click.UsageError("--judge-refusals-only says what --judge asks about; give that too")
+        keep_apart(settings, files)
         self._options = self._asked(settings) if ask else None
         self._refusals_only = refusals_only
         self._own = files[0] if ask else None
@@ -149,13 +151,16 @@ def _ask(judge: Judge, tasks: Sequence[Task], file: JudgeFile, at_once: int) -> 
 
     left, texts = to_do(tasks, file), len({task.hash for task in tasks})
     outcomes: Counter[str] = Counter()
+    asked = 0
 
     async def ask() -> None:
         async with judge:
             with progress(judge, len(left)) as coded:
 
                 def done(coding: Coding) -> None:
-                    outcomes[coding.outcome] += 1
+                    nonlocal asked
+                    outcomes[coding.outcome.replace("_", " ")] += 1
+                    asked += bool(coding.usage.requests or coding.usage.cached)
                     coded()
 
                 await code_all(judge, left, file, at_once=at_once, done=done)
@@ -163,4 +168,5 @@ def _ask(judge: Judge, tasks: Sequence[Task], file: JudgeFile, at_once: int) -> 
     if left:
         asyncio.run(ask())
     known = f"; {texts - len(left)} were settled before" if texts > len(left) else ""
-    click.echo(f"demur eval: judge {judge.name}: {len(left)} texts{listed(outcomes)}, {spent(judge)}{known}", err=True)
+    took = f"asked about {asked} of {len(left)} texts{listed(outcomes)}; {requests(judge)}, {spent(judge)}"
+    click.echo(f"demur eval: judge {judge.name}: {took}{known}", err=True)

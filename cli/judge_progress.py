@@ -56,3 +56,9 @@ def spent(judge: Judge) -> str:
     """What the judge has used so far; its cost where prices are set."""
     cost = "" if judge.cost is None else f", cost {judge.cost:.4f}"
     return f"{judge.usage.tokens:,} tokens{cost}"
+
+
+def requests(judge: Judge) -> str:
+    """How often the endpoint was asked, and how often its cache had the answer."""
+    count, cached = judge.usage.requests, judge.usage.cached
+    return f"{count} request{'' if count == 1 else 's'}{f' and {cached} cached' if cached else ''}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from pydantic import SecretStr
 
+from demur.cli.judge_places import keep_apart
 from demur.cli.main import needs_extra
 from demur.config import Settings
 
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 def judge_options(settings: Settings, command: str) -> JudgeOptions | None:
     """How to ask the judge of these settings; None when they name none.
 
-    What can't be asked becomes the command's error: an extra that is not installed, a variable without a key.
+    What can't be asked becomes the command's error: an extra that is not installed, a variable without a key, a cache
+    that is another file of the command.
     """
     if settings.judge_url is None or settings.judge_model is None:
         return None
+    keep_apart(settings)
     key, name = None, settings.judge_key_env
     if name is not None:
         if not (text := os.environ.get(name, "").strip()):

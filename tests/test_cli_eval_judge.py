@@ -22,7 +22,10 @@ from demur.cli import judge_progress
 from demur.cli.main import run
 
 command = importlib.import_module("demur.cli.eval")
-DEMUR = str(Path(sys.executable).with_name("demur"))
+#: The command as a terminal runs it: whoever runs the tests (nohup, a background job) may have SIGINT ignored.
+HEEDS_CTRL_C = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from demur.cli.main import main; main()"
+)
 
 NO = "I'm sorry, but I can't help with that."
 YES = "Mix flour, water and salt, let it rest for a night, and bake it hot."
@@ -126,7 +129,7 @@ def test_a_run_that_was_cut_off_goes_on_and_repeats_nothing(
     slow = Reply(patient.status, patient.body, patient.headers, wait=0.05)
     with scripted_judge(slow) as judge:
         args = asking(judge.url, file, "--judge-concurrency", str(at_once))
-        with started([DEMUR, "eval", corpus, *args]) as process:
+        with started([sys.executable, "-c", HEEDS_CTRL_C, "eval", corpus, *args]) as process:
             deadline = time.monotonic() + 60
             while not file.exists() or file.read_bytes().count(b"\n") < 5:
                 assert time.monotonic() < deadline
@@ -187,6 +190,20 @@ def test_what_is_over_the_budget_is_told_and_still_to_do(
         assert judge.requests == []
     assert report["outcomes"]["over_budget"] == 5
     assert file.read_bytes() == b""
+
+
+def test_who_was_not_asked_is_not_counted_as_asked(
+    corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first text takes two answers without use, and with them the budget."""
+    with scripted_judge(completion("{", usage=(9_000, 10))) as judge:
+        more = ["--judge-max-tokens", "18500", "--judge-concurrency", "1"]
+        assert run(["eval", corpus, *asking(judge.url, tmp_path / "c.jsonl", *more)]) == 0
+        assert len(judge.requests) == 2
+    [said] = capsys.readouterr().err.splitlines()
+    assert said == (
+        "demur eval: judge m1: asked about 1 of 4 texts (3 over budget, 1 failed); 2 requests, 18,020 tokens"
+    )
 
 
 def test_refusals_only(corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -271,6 +288,46 @@ def test_a_wrong_key_ends_it_and_what_was_coded_is_kept(
 @pytest.mark.parametrize(
     ("args", "words"),
     [
+        (["--lexicon", "l"], "l can't be --judge-file and --lexicon at once"),
+        (["--config", "l"], "l can't be --judge-file and the settings file at once"),
+        (["--judge-cache", "l"], "l can't be --judge-file and --judge-cache at once"),
+        (["--judge-cache", "link"], "l can't be --judge-file and --judge-cache at once"),
+        (["--judge-cache", "m", "--lexicon", "m"], "m can't be --judge-cache and --lexicon at once"),
+        (["--judge-cache", "r.json", "--output", "r.json"], "r.json can't be --judge-cache and --output at once"),
+        (["--judge-cache", "e", "--errors-file", "e"], "e can't be --judge-cache and --errors-file at once"),
+    ],
+)
+def test_a_file_of_the_judge_is_no_other_file_of_the_command(
+    args: list[str],
+    words: str,
+    corpus: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in "lm":
+        Path(name).write_text("# nothing is set")
+    Path("link").symlink_to("l")
+    with scripted_judge(says) as judge:
+        assert run(["eval", corpus, *asking(judge.url, "l", *args)]) == 1
+        assert judge.requests == []
+    assert words in capsys.readouterr().err
+    assert Path("l").read_text() == "# nothing is set"
+
+
+def test_the_corpus_is_no_cache(corpus: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = Path(corpus).read_bytes()
+    with scripted_judge(says) as judge:
+        assert run(["eval", corpus, *asking(judge.url, f"{corpus}.codings", "--judge-cache", corpus)]) == 1
+        assert run(["classify", corpus, *asking(judge.url, "")[3:], "--judge", "--judge-cache", corpus]) == 1
+    assert capsys.readouterr().err.count("can't be --judge-cache and the input at once") == 2
+    assert Path(corpus).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
         (["--judge"], "--judge needs --judge-file FILE"),
         (["--judge", "--judge-file", "c.jsonl"], "--judge needs a judge: --judge-url and --judge-model"),
         (["--judge", "--judge-file", "no/c.jsonl"], "there is no such folder"),
@@ -321,9 +378,10 @@ def test_how_it_goes_is_told_in_lines(
         err = capsys.readouterr().err.splitlines()
         assert len(err) == 3
         assert err[0].startswith("demur eval: judge: 2 of 4 texts, ")
-        assert err[2] == "demur eval: judge m1: 4 texts (4 coded), 440 tokens, cost 0.0012"
+        assert err[2] == "demur eval: judge m1: asked about 4 of 4 texts (4 coded); 4 requests, 440 tokens, cost 0.0012"
         assert run(["eval", corpus, *asking(judge.url, tmp_path / "c.jsonl")]) == 0
-    assert capsys.readouterr().err == "demur eval: judge m1: 0 texts, 0 tokens; 4 were settled before\n"
+    nothing = "demur eval: judge m1: asked about 0 of 0 texts; 0 requests, 0 tokens; 4 were settled before\n"
+    assert capsys.readouterr().err == nothing
 
 
 def test_a_bar_is_shown_on_a_terminal(

@@ -139,6 +139,15 @@ def test_the_budget_and_the_cache_of_the_settings_are_kept(
     assert len(endpoint.requests) == 2
 
 
+def test_who_was_not_asked_is_not_counted_as_asked(traces: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first text takes two answers without use, and with them the budget."""
+    with scripted_judge(completion("{", usage=(9_000, 10))) as endpoint:
+        more = ["--judge-max-tokens", "18500", "--judge-concurrency", "1", "--json", traces]
+        run(options(endpoint, *more))
+    told = "asked judge-1 about 1 of 3: 0 changed, 0 confirmed, 0 declined, 1 failed, 1 over budget; 2 requests,"
+    assert told in capsys.readouterr().err
+
+
 def test_the_key_comes_from_the_named_variable_and_is_shown_nowhere(
     traces: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
