@@ -15,8 +15,8 @@ from demur.classifier.verdict import ACTIONS, FEATURES, Label, Outcome, Rational
 CODES = ("label", *get_args(Rationale), *get_args(Strategy), *FEATURES)
 #: Outcomes that stay: what they say of a text is not asked for again. What failed may succeed another time.
 SETTLED = ("coded", "declined")
-#: More tokens or requests than this are no count.
-_MOST = 2**63
+#: More tokens or requests than this are no count: a coding takes a few requests of bounded counts.
+_MOST = 10**12
 
 
 def inconsistency(label: Label | None, confidence: float | None, **layers: object) -> str | None:
@@ -93,7 +93,7 @@ class Coding:
     def _wrong(self) -> str | None:
         """What no answer of a judge that was taken can have led to."""
         usage = self.usage
-        if not all(0 <= n < _MOST for n in (usage.input_tokens, usage.output_tokens, usage.requests, usage.cached)):
+        if not all(0 <= n <= _MOST for n in (usage.input_tokens, usage.output_tokens, usage.requests, usage.cached)):
             return "usage: not a number of tokens or requests"
         layers = {"rationale": self.rationale, "strategy": self.strategy, "features": self.features}
         given = {"label": self.label, "confidence": self.confidence, **layers, "quotes": self.quotes or None}

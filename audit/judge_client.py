@@ -32,6 +32,8 @@ from demur.config.values import mask_url
 MAX_BODY = 1_000_000
 #: The guess of one answer in tokens, where nobody tells. Those of the calibration examples have 150 to 350.
 ANSWER_TOKENS = 400
+#: Tokens of one answer beyond which what an endpoint states is no count.
+MOST_TOKENS = 10**9
 #: Seconds before the second attempt; doubled for each that follows.
 FIRST_WAIT = 1.0
 #: Seconds of one wait at most, also where the endpoint asks for more.
@@ -234,9 +236,11 @@ class JudgeClient:
 def _usage(trace: Trace, messages: Talk) -> Usage:
     """As the endpoint counts, else about four characters a token; of an answer that is no completion, the guess."""
     sent, came = trace.usage.input_tokens, trace.usage.output_tokens
-    if came is None:
-        came = sum(len(choice.text) for choice in trace.choices) // 4 + 1 if trace.choices else ANSWER_TOKENS
-    return Usage(input_tokens=sent if sent is not None else estimate(messages), output_tokens=came)
+    guess = sum(len(choice.text) for choice in trace.choices) // 4 + 1 if trace.choices else ANSWER_TOKENS
+    return Usage(
+        input_tokens=sent if sent is not None and sent <= MOST_TOKENS else estimate(messages),
+        output_tokens=came if came is not None and came <= MOST_TOKENS else guess,
+    )
 
 
 def _guess(messages: Talk) -> Usage:

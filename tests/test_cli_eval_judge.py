@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +20,8 @@ from processes import started
 from scripted_judge import KEY, Reply, Request, coded, completion, scripted_judge, status
 from sklearn.metrics import accuracy_score, cohen_kappa_score
 
+from demur.audit.codebook import prompt_version
+from demur.audit.judge_file import JudgeFile
 from demur.classifier.judge import default_classifier
 from demur.cli import judge_progress
 from demur.cli.main import run
@@ -366,6 +371,49 @@ def test_files_that_can_not_be_meant(corpus: str, tmp_path: Path, capsys: pytest
             assert run(["eval", corpus, *args]) == 1
             assert words in capsys.readouterr().err
         assert len(judge.requests) == asked
+
+
+def test_the_commands_of_the_docs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parent.parent / "docs" / "judge.md").read_text("utf-8")
+    commands = [shlex.split(line, comments=True)[1:] for line in re.findall(r"^(demur eval .*)$", text, re.MULTILINE)]
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "labelled.jsonl", ROWS)
+    row = json.loads(re.findall(r'^ *(\{"prompt": .*\})$', text, re.MULTILINE)[0])
+    write(tmp_path / "row.jsonl", [row])
+    with scripted_judge(says) as judge:
+        (tmp_path / "demur.toml").write_text(f'judge_url = "{judge.url}"\njudge_model = "m1"\n')
+        assert len(commands) == 4
+        for command in [*commands, ["eval", "row.jsonl"]]:
+            assert run(command) == 0
+
+
+def test_what_is_no_file_of_codings_is_told_and_left(
+    corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe, note = tmp_path / "pipe", tmp_path / "note.txt"
+    os.mkfifo(pipe)
+    note.write_text("Buy flour")
+    with scripted_judge(says) as judge:
+        for file, words in (
+            (pipe, "pipe: is no regular file"),
+            (Path("/dev/full"), "/dev/full: is no regular file"),
+            (note, "note.txt:1: not a judge's coding: it can't be read as JSON"),
+        ):
+            for args in (asking(judge.url, file), ["--judge-file", str(file)]):
+                assert run(["eval", corpus, *args]) == 1
+                assert words in capsys.readouterr().err
+        assert judge.requests == []
+    assert note.read_text() == "Buy flour"
+
+
+def test_two_runs_on_one_file_are_not_paid_for_twice(
+    corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "c.jsonl"
+    with scripted_judge(says) as judge, JudgeFile(file, "m1", prompt_version()):
+        assert run(["eval", corpus, *asking(judge.url, file)]) == 1
+        assert judge.requests == []
+    assert "c.jsonl: another run is writing to it" in capsys.readouterr().err
 
 
 def test_how_it_goes_is_told_in_lines(

@@ -253,6 +253,7 @@ GUESSED = Usage(len("Say it.") // 4 + 1, ANSWER_TOKENS)
     [
         (json_reply({"object": "chat.completion", "choices": [], "usage": USED}), Usage(70, 9)),
         (json_reply({"object": "chat.completion", "choices": []}), GUESSED),
+        (json_reply({"choices": [], "usage": {"prompt_tokens": 2**62, "completion_tokens": -5}}), GUESSED),
         (Reply(200, b"<html>Welcome"), GUESSED),
         (Reply(200, b" " * (MAX_BODY + 1)), GUESSED),
         (NEVER, GUESSED),
