@@ -1,7 +1,7 @@
 """A facework report for machines and documents: JSON-ready data, CSV and Markdown.
 
 Models, tags and categories were named by others: in CSV no cell begins like a formula, in Markdown none breaks its
-table.
+table, and in neither do control characters stand.
 """
 
 from __future__ import annotations
@@ -9,17 +9,23 @@ from __future__ import annotations
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from demur.audit.facework import SCHEMA_VERSION, SMALL, Facework, Group, Profile
 from demur.audit.facework_differences import differences
-from demur.audit.facework_words import percent, reading, told
+from demur.audit.facework_words import head, percent, reading, told
 from demur.audit.proportion import LEVEL, Proportion
 
 NOT_DEFINED = "–"
-#: What a spreadsheet reads as a formula when a cell begins with it (OWASP, CSV Injection).
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: What a spreadsheet reads as a formula when a cell begins with it (OWASP, CSV Injection), at any width.
+_FORMULA = ("=", "+", "-", "@")
+_ABOUT_GROUPS = (
+    "In the tables of groups each share has its 95 % interval (Wilson), in percent. Those of a first table are out of "
+    "the judged responses, those of the next three out of the coded refusals; out of fewer than "
+    f"{SMALL} there are counts."
+)
 _MARKS = re.compile(r"[\\`*_{}\[\]<>|&#~]")
 
 
@@ -62,12 +68,13 @@ def to_csv(report: Facework) -> str:
 def to_markdown(report: Facework) -> str:
     """Headings, what the report says in words, and tables."""
     whole, rates = report.whole, report.whole.rates()
-    parts = ["# How it said no", reading(whole)]
+    parts = ["# How it said no", f"{head(report)}.", reading(whole)]
     rows = ([name, share(rate), interval(rate), f"{rate.hits:,} of {rate.of:,}"] for name, rate in rates.items())
     parts.append(_table(["", "share", "95 %", "responses"], rows))
+    parts += [_ABOUT_GROUPS] * bool(report.groups)
     for column, groups in report.groups.items():
-        head = [column, "responses", "judged", "coded", *(name.rpartition(".")[2] for name in rates)]
-        parts += [f"## By {column}", _table(head, map(_row, groups))]
+        parts.append(f"## By {column}")
+        parts += (_groups(column, groups, of, names) for of, names in _parted(rates))
         parts += (
             ["Apart: " + "; ".join(_plain(told(difference)) for difference in found) + "."]
             if (found := differences(groups))
@@ -94,6 +101,12 @@ def interval(rate: Proportion) -> str:
     return f"{100 * found[0]:.1f}–{100 * found[1]:.1f} %"
 
 
+def between(rate: Proportion) -> str:
+    """The interval in whole percent, for a narrow table; nothing where there is no rate."""
+    found = rate.interval()
+    return "" if found is None or rate.of < SMALL else f"{100 * found[0]:.0f}–{100 * found[1]:.0f}"
+
+
 def _profile(profile: Profile) -> dict[str, Any]:
     return profile.to_dict() | {"reading": reading(profile)}
 
@@ -112,10 +125,28 @@ def _counts(profile: Profile) -> Iterator[tuple[str, int, int]]:
     yield "not_coded", profile.not_coded, profile.refusals
 
 
-def _row(group: Group) -> list[str]:
-    profile = group.profile
-    counts = (f"{count:,}" for count in (profile.responses, profile.judged, profile.coded))
-    return [_plain(group.name), *counts, *map(share, profile.rates().values())]
+def _parted(rates: Iterable[str]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """The names of the rates as tables have them, six at the most, with the counts that they are out of."""
+    names = list(rates)
+    coded = [name for name in names if "." in name]
+    yield ("responses", "judged"), [name for name in names if "." not in name]
+    for start in range(0, len(coded), 6):
+        yield ("coded",), coded[start : start + 6]
+
+
+def _groups(column: str, groups: Iterable[Group], of: Sequence[str], names: Sequence[str]) -> str:
+    """The rates of these names, each with its interval, of every group."""
+
+    def row(group: Group) -> list[str]:
+        rates = group.profile.rates()
+        counts = (f"{getattr(group.profile, name):,}" for name in of)
+        return [_plain(group.name), *counts, *(_with_interval(rates[name]) for name in names)]
+
+    return _table([column, *of, *(name.rpartition(".")[2] for name in names)], map(row, groups))
+
+
+def _with_interval(rate: Proportion) -> str:
+    return f"{share(rate)} ({ends})" if (ends := between(rate)) else share(rate)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -124,10 +155,16 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    """The text as a cell that no spreadsheet takes for a formula."""
+    shown = _visible(text)
+    return f"'{shown}" if unicodedata.normalize("NFKC", shown[:1]).startswith(_FORMULA) else shown
 
 
 def _plain(text: str) -> str:
-    """The text as Markdown shows it unchanged, what no page shows (control characters) made visible."""
-    shown = "".join(char if char.isprintable() else "\ufffd" for char in text)
-    return _MARKS.sub(lambda mark: f"\\{mark[0]}", shown)
+    """The text as Markdown shows it unchanged."""
+    return _MARKS.sub(lambda mark: f"\\{mark[0]}", _visible(text))
+
+
+def _visible(text: str) -> str:
+    """The text with a sign for each character that no page shows, such as control characters."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)

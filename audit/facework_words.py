@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from demur.audit.facework import SMALL, Profile
+from demur.audit.facework import SMALL, Facework, Profile
 from demur.audit.facework_differences import Difference
 
 #: What is done in a refusal with this code; "it" goes before, "in 62 %" behind.
@@ -34,6 +34,19 @@ _ALWAYS = frozenset({"feature.negative_stance", "feature.alternative_offer", "fe
 #: Any other feature is told when at least this share of the refusals has it (not of few), and a reason from that share.
 _FEATURE_FROM = 0.5
 _REASON_FROM = 0.1
+
+
+def head(report: Facework) -> str:
+    """How many responses there were, how many of them were judged, and what became of the others."""
+    whole = report.whole
+    parts = [f"{_responses(whole.responses)}, {whole.judged:,} judged"]
+    if whole.unjudged:
+        parts.append(f"not judged: {_counted(whole.unjudged)}")
+    if report.left_out:
+        parts.append(f"records without a verdict: {_counted(report.left_out)}")
+    if report.reviewed:
+        parts.append(f"{report.reviewed:,} replaced by their review")
+    return "; ".join(parts)
 
 
 def reading(profile: Profile) -> str:
@@ -70,6 +83,10 @@ def percent(hits: int, of: int) -> str:
     if whole == 100 and hits < of:
         return "over 99 %"
     return f"{whole} %"
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items())
 
 
 def _how(profile: Profile) -> str:

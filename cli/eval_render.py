@@ -27,6 +27,7 @@ from demur.cli.agreement_render import show_agreement
 from demur.cli.classify import Judged
 from demur.cli.judge_render import show_judges
 from demur.cli.render import STYLES, make_console, show_marked, show_one, show_rows, visible
+from demur.cli.tables import narrow_table, plain_table
 from demur.cli.traces import Item
 
 #: The columns of a table of corpora or groups: what fits a screen. The interval is that of the first.
@@ -70,7 +71,7 @@ def _show_whole(console: Console, evaluated: Evaluated) -> None:
         head += f"; left out: {counted(evaluated.skipped)}"
     console.print(Text(visible(head), style="bold"))
     console.print()
-    table = _plain()
+    table = plain_table()
     for figure in shown(scores):
         value = Text(written(figure.name, scores.value(figure.name)), style="bold")
         table.add_row(figure.title, value, Text(interval(scores, figure.name)), Text(says(scores, figure), style="dim"))
@@ -81,16 +82,9 @@ def _show_whole(console: Console, evaluated: Evaluated) -> None:
     console.print(_calibration(scores))
 
 
-def _plain(*heads: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(heads))
-    for head in heads:
-        table.add_column(head, justify="left" if head == heads[0] else "right")
-    return table
-
-
 def _confusion(scores: Scores) -> Table:
     none = any(row[3] for row in scores.confusion)
-    table = _plain("labelled \\ judged", *(GOT if none else GOLDS))
+    table = plain_table("labelled \\ judged", *(GOT if none else GOLDS))
     for gold, row in zip(GOLDS, scores.confusion, strict=True):
         cells = zip(GOT, row if none else row[:3], strict=False)
         table.add_row(gold, *(Text(str(n), style="bold" if got == gold else "") for got, n in cells))
@@ -98,7 +92,7 @@ def _confusion(scores: Scores) -> Table:
 
 
 def _calibration(scores: Scores) -> Table:
-    table = _plain("confidence", "rows", "said", "were right")
+    table = plain_table("confidence", "rows", "said", "were right")
     for one in scores.bins:
         if one.said is not None and one.right.value is not None:
             span = f"{one.low:.1f} to {one.high:.1f}"
@@ -107,10 +101,7 @@ def _calibration(scores: Scores) -> Table:
 
 
 def _table(what: str, rows: Iterable[tuple[str, Scores]]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(what, overflow="fold", min_width=10)
-    for head in ("rows", "F1", "95 %", *(_HEADS[name] for name in _COLUMNS[1:])):
-        table.add_column(head, justify="right", no_wrap=True)
+    table = narrow_table(what, "rows", "F1", "95 %", *(_HEADS[name] for name in _COLUMNS[1:]))
     for name, scores in rows:
         first, *others = (written(column, scores.value(column)) for column in _COLUMNS)
         table.add_row(Text(visible(name)), str(scores.rows), first, _short(scores), *others)
@@ -118,11 +109,9 @@ def _table(what: str, rows: Iterable[tuple[str, Scores]]) -> Table:
 
 
 def _layers_by_corpus(corpora: Sequence[Evaluated]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), title="How it was declined, accuracy and kappa")
-    table.title_style, table.title_justify = "", "left"
-    table.add_column("corpus", overflow="fold", min_width=10)
-    for head in ("refusals", "action", "kappa", "rationale", "kappa", "strategy", "kappa", "features", "kappa"):
-        table.add_column(head, justify="right", no_wrap=True)
+    layered = (name for layer in ("action", "rationale", "strategy", "features") for name in (layer, "kappa"))
+    table = narrow_table("corpus", "refusals", *layered)
+    table.title, table.title_style, table.title_justify = "How it was declined, accuracy and kappa", "", "left"
     for evaluated in corpora:
         if (of := evaluated.agreement) is not None:
             layers = of.action, of.refused.rationale, of.refused.strategy, of.refused.means

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from demur.audit.facework import SMALL, Column, Facework, Group, Profile
 from demur.audit.facework_differences import differences
-from demur.audit.facework_files import interval, share
-from demur.audit.facework_words import reading, told
+from demur.audit.facework_files import between, interval, share
+from demur.audit.facework_words import head, reading, told
+from demur.audit.proportion import Proportion
 from demur.cli.render import make_console, marked, show_indented
+from demur.cli.tables import narrow_table, plain_table
 
 #: Groups of a column that are shown; the files have all.
 SHOWN = 20
@@ -28,8 +29,8 @@ _HEADS = {
 }
 _LEGEND = (
     "bare: gives no reason; ethics: objects to what is asked; stance: calls the request wrong; offer: of other help; "
-    "instead: carries out something else; all of these out of the coded refusals. --json and --output have the rest, "
-    "and intervals, which take the responses as independent."
+    "instead: carries out something else. refused is out of the judged, the others out of the coded refusals; below a "
+    "share is its 95 % interval, which takes the responses as independent. --json and --output have all codes."
 )
 
 
@@ -45,10 +46,10 @@ def show(report: Facework, asked: Collection[Column] = ()) -> None:
 
 
 def _show_whole(console: Console, report: Facework) -> None:
-    console.print(Text("; ".join(_head(report)), style="bold"))
+    console.print(Text(head(report), style="bold"))
     console.print(Text(reading(report.whole)))
     console.print()
-    table = _plain("", "share", "95 %", "responses")
+    table = plain_table("", "share", "95 %", "responses")
     for title, names in _sections(report.whole).items():
         table.add_row(Text(title, style="bold"))
         for name in names:
@@ -67,32 +68,14 @@ def _sections(profile: Profile) -> dict[str, list[str]]:
     return out
 
 
-def _head(report: Facework) -> Iterator[str]:
-    whole = report.whole
-    yield f"{whole.responses:,} response{'' if whole.responses == 1 else 's'}, {whole.judged:,} judged"
-    if whole.unjudged:
-        yield f"not judged: {_counted(whole.unjudged)}"
-    if report.left_out:
-        yield f"records without a verdict: {_counted(report.left_out)}"
-    if report.reviewed:
-        yield f"{report.reviewed:,} replaced by their review"
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {what}" for what, count in counts.items())
-
-
 def _show_groups(console: Console, column: Column, groups: Sequence[Group]) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(column, overflow="fold", min_width=10)
-    for head in ("judged", "coded", *_HEADS.values()):
-        table.add_column(head, justify="right", no_wrap=True)
+    table = narrow_table(column, "judged", "coded", *_HEADS.values())
     # The newest periods, the most frequent of other values.
     shown = groups[-SHOWN:] if column == "period" else groups[:SHOWN]
     for group in shown:
         profile, rates = group.profile, group.profile.rates()
         counts = f"{profile.judged:,}", f"{profile.coded:,}"
-        table.add_row(marked(group.name, ()), *counts, *(share(rates[name]) for name in _HEADS))
+        table.add_row(marked(group.name, ()), *counts, *(_cell(rates[name]) for name in _HEADS))
     console.print()
     console.print(table)
     console.print()
@@ -100,10 +83,7 @@ def _show_groups(console: Console, column: Column, groups: Sequence[Group]) -> N
     for group in many:
         show_indented(console, marked(f"{group.name}: {reading(group.profile)}", ()), hanging=2)
     if len(many) < len(shown):
-        few = (
-            f"fewer than {SMALL} coded refusals are too few for a rate: {len(shown) - len(many)} of {len(shown)} above"
-        )
-        show_indented(console, Text(few, style="dim"), hanging=2)
+        show_indented(console, Text(_few(len(shown) - len(many), len(shown)), style="dim"), hanging=2)
     if len(shown) < len(groups):
         console.print(Text(f"  … and {len(groups) - len(shown)} more: --json or --output has all", style="dim"))
     if found := differences(groups):
@@ -111,8 +91,15 @@ def _show_groups(console: Console, column: Column, groups: Sequence[Group]) -> N
         show_indented(console, Text.assemble(("apart: ", "bold"), marked(apart, ())), hanging=2)
 
 
-def _plain(*heads: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for head in heads:
-        table.add_column(head, justify="left" if head == heads[0] else "right")
-    return table
+def _cell(rate: Proportion) -> Text:
+    """A share, below it its interval."""
+    return Text.assemble(share(rate), (f"\n{ends}" if (ends := between(rate)) else "", "dim"))
+
+
+def _few(few: int, groups: int) -> str:
+    """Which groups nothing is said of in words, and why."""
+    have = "has" if few == 1 else "have"
+    return (
+        f"{few} of {groups} group{'' if groups == 1 else 's'} {have} fewer than {SMALL} coded refusals, too few for a "
+        "rate: counts stand there, and no sentence is said"
+    )

@@ -71,7 +71,7 @@ def test_the_table(log: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert "m1 2 2 2/2 1/2 1/2 0/2 0/2 0/2 1/2" in text
     assert "m2 2 0 1/2 – – – – – –" in text
     assert "2026-W02 2 2" in text
-    assert "fewer than 20 coded refusals are too few for a rate: 3 of 3 above" in text
+    assert "3 of 3 groups have fewer than 20 coded refusals, too few for a rate: counts stand there, and no" in text
     assert "category" not in text
     assert max(map(len, out)) <= 80
 
@@ -192,7 +192,10 @@ def test_all_the_files_to_write(log: Write, tmp_path: Path, capsys: pytest.Captu
     assert {row["by"] for row in rows} == {"all", "model", "tag", "period"}
     (apology,) = [row for row in rows if (row["by"], row["figure"]) == ("all", "feature.apology")]
     assert (apology["hits"], apology["of"], apology["rate"]) == ("1", "2", "0.500000")
-    assert text.startswith("# How it said no\n\nOf 5 judged responses, too few for a rate, 4 are refusals.")
+    assert text.startswith(
+        "# How it said no\n\n6 responses, 5 judged; not judged: 1 empty; records without a verdict: 1 no"
+    )
+    assert "\n\nOf 5 judged responses, too few for a rate, 4 are refusals." in text
 
 
 BAD = {
@@ -330,6 +333,14 @@ def test_of_many_groups_the_first_are_shown(
     assert "… and 4 more: --json or --output has all" in out
     assert "2026-01-15" in out
     assert "2026-01-05" not in out
+
+
+def test_the_shares_of_a_group_have_their_interval_below(log: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    records = [{"model": model, "verdict": refused("apology")} for model in ("a", "b") for _ in range(40)]
+    out = [line.split() for line in lines(capsys, log(*records, {"model": "c", "verdict": refused()}))]
+    at = out.index(["a", "40", "40", "100", "%", "100", "%", *["0", "%"] * 4, "100", "%"])
+    assert out[at + 1] == ["91–100", "91–100", *["0–9"] * 4, "91–100"]
+    assert out[at + 4] == ["c", "1", "1", "1/1", "1/1", *["0/1"] * 5]
 
 
 def test_groups_apart_are_told_below_their_table(log: Write, capsys: pytest.CaptureFixture[str]) -> None:

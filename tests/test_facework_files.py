@@ -9,7 +9,9 @@ from verdict_records import ANSWER, BLOCKED, EMPTY, NOT_CODED, counted, refused
 
 from demur.audit.facework import Facework
 from demur.audit.facework_files import interval, share, to_csv, to_dict, to_markdown
+from demur.audit.layers import RATIONALES, STRATEGIES
 from demur.audit.proportion import Proportion
+from demur.classifier.verdict import FEATURES
 
 EVIL = "=1+1|<b>*x*\x1b[2J"
 
@@ -55,21 +57,41 @@ def test_csv_leaves_a_rate_of_none_empty(report: Facework) -> None:
     assert (row["of"], row["rate"], row["low"], row["high"]) == ("0", "", "", "")
 
 
-def test_no_cell_of_csv_begins_a_formula(report: Facework) -> None:
-    assert f"'{EVIL}" in {row["value"] for row in rows(report)}
-    assert not [cell for row in rows(report) for cell in row.values() if cell.startswith(("=", "+", "-", "@"))]
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "＝", "＋", "－", "＠", "﹢", "\x00=", "\u200b=", "\x1b[2J="])
+def test_no_cell_of_csv_begins_a_formula_or_holds_a_control_character(sign: str) -> None:
+    text = to_csv(counted({**ANSWER, "model": f"{sign}1+1"}, by=("model",)))
+    assert "".join(text.splitlines()).isprintable()
+    values = {row["value"] for row in csv.DictReader(io.StringIO(text))} - {""}
+    assert len(values) == 1
+    assert all(value.startswith(("'", "\ufffd")) for value in values)
 
 
 def test_markdown_has_words_and_whole_tables(report: Facework) -> None:
     text = to_markdown(report)
+    assert text.startswith("# How it said no\n\n43 responses, 42 judged; not judged: 1 empty.\n\nOf 42 judged")
     assert "## By model" in text
     assert "* m-日本: Of 40 judged responses 75 % are refusals." in text
     assert "\x1b" not in text
     assert "<b>" not in text.replace("\\<", "")
     tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
-    assert len(tables) == 3
+    assert len(tables) == 1 + 2 * 4
     for table in tables:
         assert len({line.replace("\\|", "").count("|") for line in table}) == 1
+
+
+def test_markdown_has_every_rate_of_every_group_with_its_interval(report: Facework) -> None:
+    text = to_markdown(report).partition("## By model")[2].partition("## By language")[0]
+    found: dict[str, dict[str, str]] = {}
+    for table in (block.splitlines() for block in text.split("\n\n") if block.startswith("|")):
+        names = [cell.strip() for cell in table[0].split("|")[1:-1]]
+        for line in table[2:]:
+            cells = [cell.strip() for cell in line.replace("\\|", "").split("|")[1:-1]]
+            found.setdefault(cells[0], {}).update(zip(names[1:], cells[1:], strict=True))
+    known = found["m-日本"]
+    assert {"refusal", "partial", "blocked", *RATIONALES, *STRATEGIES, *FEATURES} <= set(known)
+    assert (known["judged"], known["coded"]) == ("40", "30")
+    assert (known["refusal"], known["apology"], known["hedge"]) == ("75 % (60–86)", "100 % (89–100)", "0 % (0–11)")
+    assert (found["(not told)"]["refusal"], found["(not told)"]["apology"]) == ("1/1", "–")
 
 
 @pytest.mark.parametrize(
