@@ -8,10 +8,13 @@ from __future__ import annotations
 import io
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +24,8 @@ from demur.classifier.explain import ChoiceExplanation, Hit, Part
 from demur.classifier.replies import judged_text
 from demur.classifier.verdict import Code, Review, Signal
 from demur.cli.classify import Judged, listed
+
+Row = TypeVar("Row", bound=Hashable)
 
 #: More traces than this are shown as a table only.
 DETAILED = 5
@@ -35,6 +40,8 @@ STYLES = {
     "shaped": "bold yellow",
     None: "dim",
 }
+#: Characters that a column of the table needs, on average.
+_NARROWEST = 8
 _EVIDENCE = "bold underline"
 _GAP = "[…]"
 #: Stands where a response has no text.
@@ -52,10 +59,35 @@ _VISIBLE = {
 
 
 def make_console() -> Console:
-    """A console on standard output that never fails on a character the terminal's encoding lacks."""
+    """A console on standard output that never fails on a character the terminal's encoding lacks.
+
+    No line that it prints ends in blanks, with which rich fills tables and wraps sentences.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    return Console(highlight=False, markup=False, emoji=False)
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.push_render_hook(_Stripping())
+    return console
+
+
+class _Stripping(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Stripped(renderable) for renderable in renderables]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stripped:
+    """What a renderable prints, without the blanks at the ends of its lines."""
+
+    renderable: ConsoleRenderable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in Segment.split_lines(console.render(self.renderable, options)):
+            while line and not line[-1].text.rstrip(" "):
+                line.pop()
+            yield from line[:-1]
+            yield from (Segment(last.text.rstrip(" "), last.style) for last in line[-1:])
+            yield Segment.line()
 
 
 def visible(text: str) -> str:
@@ -70,7 +102,7 @@ def show(results: Sequence[Judged]) -> None:
         for judged in results:
             show_one(console, judged)
     if len(results) > 1:
-        console.print(_table(results))
+        console.print(_table(console, results))
         console.print(_counts([judged.verdict for judged in results]))
 
 
@@ -172,7 +204,7 @@ def _headline(name: str, verdict: Verdict) -> Text:
 
 def _code(code: Code, *, rules: bool) -> tuple[str, ...]:
     """A code with the words that show it, or, where none do, why it is given."""
-    words = ", ".join(f"“{_clip(span.text, 60)}”" for span in code.spans)
+    words = ", ".join(_each_once(f"“{_clip(span.text, 60)}”" for span in code.spans))
     if not rules:
         return code.layer, code.name, words or _clip(code.why, 200)
     return code.layer, code.name, code.rule, f"{_clip(code.why, 200)}{f': {words}' if words else ''}"
@@ -203,20 +235,15 @@ def _why(signal: Signal, text: str) -> str:
 def show_explanation(console: Console, choice: ChoiceExplanation, text: str) -> None:
     """What decided; what is missing; every rule that matched, below its words; then the numbers that were added up.
 
-    Words that several rules matched are shown once, and whole.
+    Words that several rules matched are shown once, and whole, and so is what would be told twice in the same words.
     """
     if choice.decided:
         show_indented(console, Text.assemble(("decided by: ", "bold"), choice.decided), hanging=4)
     # What is missing was found in no particular place: its span is all that was looked at.
-    show_rows(console, [_row(hit) for hit in choice.hits if _is_missing(hit)], 2)
-    matched = [hit for hit in choice.hits if not _is_missing(hit)]
-    for start, end in merged((hit.span.start, hit.span.end) for hit in matched):
-        hits = [hit for hit in matched if start <= hit.span.start < max(end, start + 1)]
-        words = text[slice(*to_words(text, start, end))]
-        if hits[0].span.text not in words:  # the evidence of the API's own refusal field
-            words = hits[0].span.text
-        show_indented(console, Text(f"“{_clip(words, 200)}”", style="bold"))
-        show_rows(console, [_row(hit) for hit in hits], 4)
+    show_rows(console, _each_once(_row(hit) for hit in choice.hits if _is_missing(hit)), 2)
+    for words, rows in _each_once(_matched(choice, text)):
+        show_indented(console, Text(f"“{words}”", style="bold"))
+        show_rows(console, rows, 4)
     if choice.clauses:
         show_indented(console, Text("clause by clause", style="bold"))
         show_rows(console, [_clause(part) for part in choice.clauses], 4)
@@ -226,6 +253,21 @@ def show_explanation(console: Console, choice: ChoiceExplanation, text: str) -> 
         )
         show_rows(console, [(f"{n:+.2f}", name, choice.meanings.get(name, "")) for name, n in choice.points.items()], 4)
     console.print()
+
+
+def _matched(choice: ChoiceExplanation, text: str) -> Iterator[tuple[str, tuple[tuple[str, ...], ...]]]:
+    """Place by place, the words and a row for each rule that matched there."""
+    matched = [hit for hit in choice.hits if not _is_missing(hit)]
+    for start, end in merged((hit.span.start, hit.span.end) for hit in matched):
+        hits = [hit for hit in matched if start <= hit.span.start < max(end, start + 1)]
+        words = text[slice(*to_words(text, start, end))]
+        if hits[0].span.text not in words:  # the evidence of the API's own refusal field
+            words = hits[0].span.text
+        yield _clip(words, 200), tuple(_each_once(map(_row, hits)))
+
+
+def _each_once(rows: Iterable[Row]) -> list[Row]:
+    return list(dict.fromkeys(rows))
 
 
 def _clause(part: Part) -> tuple[str, ...]:
@@ -242,22 +284,50 @@ def _row(hit: Hit) -> tuple[str, ...]:
     return f"{what:10}", hit.rule, hit.signal, f"{hit.weight:.2f}", _clip(hit.why_not or hit.why, 200)
 
 
-def _table(results: Sequence[Judged]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    asked = any(judged.verdict.review for judged in results)
-    for column in ("id", "label", "confidence", "status", *(("judge",) if asked else ()), "signals"):
-        table.add_column(column, overflow="fold", justify="right" if column == "confidence" else "left")
-    for judged in results:
-        verdict = judged.verdict
-        table.add_row(
-            Text(_clip(str(judged.item.id), 80)),
-            Text(verdict.label or "-", style=STYLES[verdict.label]),
-            "" if verdict.confidence is None else f"{verdict.confidence:.2f}",
-            verdict.status,
-            *([_fate(verdict.review) if verdict.review else ""] if asked else []),
-            Text(_clip(verdict.reason or ", ".join(dict.fromkeys(s.name for s in verdict.signals)), 120)),
-        )
+def _table(console: Console, results: Sequence[Judged]) -> Table:
+    """A row each. What a judge said, and how it says no, are columns where they are told of any."""
+    verdicts = [judged.verdict for judged in results]
+    columns: dict[str, list[str]] = {
+        "id": [_clip(str(judged.item.id), 80) for judged in results],
+        "label": [verdict.label or "-" for verdict in verdicts],
+        "conf": ["" if verdict.confidence is None else f"{verdict.confidence:.2f}" for verdict in verdicts],
+        "status": [verdict.status for verdict in verdicts],
+        "judge": [_fate(verdict.review) if verdict.review else "" for verdict in verdicts],
+        "how": [_how(verdict) for verdict in verdicts],
+        "signals": [
+            _clip(verdict.reason or ", ".join(dict.fromkeys(s.name for s in verdict.signals)), 120)
+            for verdict in verdicts
+        ],
+    }
+    shown = {name: cells for name, cells in columns.items() if name not in ("judge", "how") or any(cells)}
+    gap = 1 if "judge" in shown else 2
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+    for name in shown:
+        whole = name in ("label", "conf")
+        table.add_column(name, overflow="fold", no_wrap=whole, justify="right" if name == "conf" else "left")
+    table.columns[-1].width = _last_width(console, gap, [[name, *cells] for name, cells in shown.items()])
+    if table.columns[-1].width is None:
+        shown["signals"] = [cell.replace(", ", " ") for cell in shown["signals"]]
+    for verdict, row in zip(verdicts, zip(*shown.values(), strict=True), strict=True):
+        id, label, *others = row
+        table.add_row(Text(id), Text(label, style=STYLES[verdict.label]), *map(Text, others))
     return table
+
+
+def _last_width(console: Console, gap: int, columns: Sequence[Sequence[str]]) -> int | None:
+    """What the other columns leave to the last one, but its longest word at least: else a comma could begin a line.
+
+    None where the screen is too narrow for that.
+    """
+    *others, last = (max(map(cell_len, column)) + gap for column in columns)
+    longest = max(cell_len(word) for cell in columns[-1] for word in f"{cell} ".split(" "))
+    width = min(last - gap, max(longest, console.width - sum(others)))
+    return width if console.width - width >= (_NARROWEST + gap) * len(others) else None
+
+
+def _how(verdict: Verdict) -> str:
+    """How it says no, in the two words that fit a table."""
+    return " ".join(filter(None, (verdict.rationale, verdict.strategy)))
 
 
 def _counts(verdicts: Sequence[Verdict]) -> Text:

@@ -120,7 +120,7 @@ def test_the_misjudged_on_the_terminal(corpus: Callable[..., str], capsys: pytes
     wrong = {**ROWS[0], "label": "full_compliance"}
     assert run(["eval", corpus(wrong), "--errors"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("labelled answer, judged hard_refusal  ")
+    assert " ".join(out.split()).startswith("labelled answer, judged hard_refusal /")
     assert "bakery.jsonl:1" in out
     assert "asked: Bake a loaf." in out
     assert "^^^" in out
@@ -242,7 +242,7 @@ def test_what_is_coded_otherwise_is_among_the_errors(
 ) -> None:
     assert run(["eval", corpus(CODED[0]), "--errors"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("coded otherwise r1  ")
+    assert " ".join(out.split()).startswith("coded otherwise r1 /")
     assert "rationale  labelled ethics, coded " in out
 
 

@@ -99,16 +99,16 @@ def test_what_it_said_and_what_it_cost_is_shown(
     assert "judge judge-1: shaped, the rules said hard_refusal 0." in shown
     assert "judge judge 0.90 Half of it came." in shown
     head, *rows = [line.split() for line in captured.out.partition("\nid ")[2].splitlines()]
-    assert head == ["label", "confidence", "status", "judge", "signals"]
+    assert head == ["label", "conf", "status", "judge", "how", "signals"]
     declined, _, changed, *_ = rows
     assert declined[:2] + declined[4:5] == ["no", "hard_refusal", "declined"]
-    assert changed[:2] + changed[4:6] == ["nor", "shaped", "not", "hard_refusal"]
+    assert changed[:2] + changed[4:5] == ["nor", "shaped", "not"]
     assert "1 changed, 0 confirmed, 1 declined, 0 failed; 2 requests, 220 tokens, cost 0.0040" in captured.err
 
 
 def test_without_a_review_there_is_no_column_for_it(traces: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(["classify", traces])
-    assert "status    signals" in capsys.readouterr().out
+    assert "conf  status    how" in capsys.readouterr().out
 
 
 def test_a_judge_that_fails_leaves_the_verdicts_of_the_rules(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import itertools
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from demur.classifier import Ask, Choice, Trace, Verdict
 from demur.classifier.explain import ChoiceExplanation, Hit
-from demur.classifier.verdict import Signal, Span
+from demur.classifier.verdict import Code, Review, Signal, Span
 from demur.cli.classify import Judged
 from demur.cli.render import DETAILED, WHOLE_TEXT, marked, show, show_explanation, show_one
 from demur.cli.traces import Item
@@ -123,6 +126,54 @@ def test_several_traces_end_in_a_table_with_counts(capsys: pytest.CaptureFixture
     assert "1 of 2 judged are flagged (1 hard_refusal); 1 not judged (1 unparsed)" in out
 
 
+def table_of(results: list[Judged], width: int, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> list[str]:
+    """The lines of the table below so many traces."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    show(results * (DETAILED + 1))
+    lines: list[str] = capsys.readouterr().out.splitlines()
+    return lines[: lines.index("")]
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("width", [60, 72, 80, 100, 140])
+def test_no_line_of_the_table_begins_with_a_comma_ends_in_a_blank_or_is_too_long(
+    width: int, asked: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("hard_refusal_lexicon", "delivery", "learned_wording")
+    signals = tuple(Signal(name, "hard_refusal", 0.9, "en.a", "why") for name in names)
+    review = Review("m", "coded", "hard_refusal", "why", "answer", 0.6) if asked else None
+    verdict = Verdict(
+        "hard_refusal", "complete", 0.93, rationale="capacity", strategy="implicit", signals=signals, review=review
+    )
+    one = Judged(Item({}, "traces.jsonl:1", "traces.jsonl:1"), Trace(), verdict)
+    lines = table_of([one], width, monkeypatch, capsys)
+    assert max(map(cell_len, lines)) <= width
+    assert not [line for line in lines if line.endswith(" ") or {" ,", " , "} & {line[-2:], line[-3:]}]
+    assert not any(word.startswith(",") for line in lines for word in line.split())
+    if width >= 80:
+        assert any(line.endswith("hard_refusal_lexicon,") or "hard_refusal_lexicon, del" in line for line in lines)
+
+
+def test_the_table_has_how_it_says_no_where_any_row_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = judged("Fine.", id="b", label="answer")
+    coded = judged(TEXT, PHRASE, id="a")
+    coded = replace(coded, verdict=replace(coded.verdict, rationale="bare", strategy="implicit"))
+    lines = table_of([coded, plain], 80, monkeypatch, capsys)
+    assert lines[0].split() == ["id", "label", "conf", "status", "how", "signals"]
+    assert lines[1].split() == ["a", "hard_refusal", "0.93", "complete", "bare", "implicit", "hard_refusal_lexicon"]
+    assert table_of([plain], 80, monkeypatch, capsys)[0].split() == ["id", "label", "conf", "status", "signals"]
+
+
+def test_no_line_ends_in_a_blank(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    show([judged(TEXT, PHRASE, id=f"id{n}", label=("answer", "hard_refusal", "shaped")[n]) for n in range(3)])
+    lines = capsys.readouterr().out.splitlines()
+    assert any("3 judged are flagged" in line for line in lines)
+    assert not [line for line in lines if line.endswith(" ")]
+
+
 def test_many_traces_are_a_table_only(capsys: pytest.CaptureFixture[str]) -> None:
     show([judged(TEXT, PHRASE, id=f"id{n}") for n in range(DETAILED + 1)])
     out = capsys.readouterr().out
@@ -181,6 +232,23 @@ def test_words_that_several_rules_matched_are_shown_once() -> None:
         "    fired       en.weather  a_signal  0.50  fits",
         "",
     ]
+
+
+def test_what_would_be_told_twice_in_the_same_words_is_told_once() -> None:
+    text = "Sorry, sorry. Sorry, again. Sorry, sorry."
+    spans = [(0, 5), (0, 12), (0, 12), (28, 33), (28, 40)]
+    found = tuple(Hit("en.sorry", "a_signal", 0.5, "fits", Span(a, b, text[a:b]), None) for a, b in spans)
+    out = io.StringIO()
+    verdict = Verdict("hard_refusal", "complete", 0.9)
+    show_explanation(Console(file=out, width=100), ChoiceExplanation(verdict, found, {}), text)
+    assert out.getvalue().splitlines() == ["  “Sorry, sorry”", "    fired       en.sorry  a_signal  0.50  fits", ""]
+
+
+def test_the_words_of_a_code_are_told_once() -> None:
+    code = Code("feature", "apology", "en.act.regret", "sorry", tuple(Span(n, n + 1, "sorry") for n in range(3)))
+    one = judged()
+    out = drawn(replace(one, verdict=replace(one.verdict, codes=(code,))))
+    assert "feature  apology  “sorry”\n" in out
 
 
 def test_what_decided_comes_first_then_what_is_missing_then_the_numbers_with_their_meaning() -> None:
