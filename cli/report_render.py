@@ -98,8 +98,8 @@ def _cell(rate: Proportion) -> Text:
 
 def _few(few: int, groups: int) -> str:
     """Which groups nothing is said of in words, and why."""
-    have = "has" if few == 1 else "have"
+    have, they = ("has", "it has") if few == 1 else ("have", "they have")
     return (
         f"{few} of {groups} group{'' if groups == 1 else 's'} {have} fewer than {SMALL} coded refusals, too few for a "
-        "rate: counts stand there, and no sentence is said"
+        f"rate: {they} counts, and no sentence"
     )

@@ -71,7 +71,7 @@ def test_the_table(log: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert "m1 2 2 2/2 1/2 1/2 0/2 0/2 0/2 1/2" in text
     assert "m2 2 0 1/2 – – – – – –" in text
     assert "2026-W02 2 2" in text
-    assert "3 of 3 groups have fewer than 20 coded refusals, too few for a rate: counts stand there, and no" in text
+    assert "3 of 3 groups have fewer than 20 coded refusals, too few for a rate: they have counts, and no" in text
     assert "category" not in text
     assert max(map(len, out)) <= 80
 
