@@ -17,7 +17,7 @@ from demur.audit.judge_client import ANSWER_TOKENS, FIRST_WAIT, LONGEST_WAIT, MA
 from demur.audit.judge_options import JudgeError, JudgeOptions
 
 TALK = [{"role": "user", "content": "Say it."}]
-PACKED = gzip.compress(bytes(50_000_000))  # 50 KB
+PACKED = gzip.compress(bytes(2 * MAX_BODY))  # two thousand bytes on the wire
 FORMATS = ({"type": "json_schema", "json_schema": {}}, {"type": "json_object"})
 
 
