@@ -17,6 +17,8 @@ from demur.classifier.voice import answer_start
 MAX_ANSWER = 100_000
 
 _OPENS = re.compile(r'\{\s*"')
+#: Openings of JSON that lead nowhere, after which no more are tried: each may run far before it fails.
+_DRAFTS = 64
 
 
 class NotJson(ValueError):
@@ -134,12 +136,14 @@ def _json_in(text: str) -> dict[str, Any]:
     if len(text) > MAX_ANSWER:
         raise NotJson(f"the answer has more than {MAX_ANSWER:,} characters")
     found: dict[str, Any] | None = None
-    at = answer_start(text, final=True)
-    while opens := _OPENS.search(text, at):
+    at, failed = answer_start(text, final=True), 0
+    while failed < _DRAFTS and (opens := _OPENS.search(text, at)):
         try:
             value, at = json.JSONDecoder().raw_decode(text, opens.start())
-        except (ValueError, RecursionError):
-            at = opens.end()
+        except RecursionError:  # what follows would be as deep
+            break
+        except ValueError:
+            at, failed = opens.end(), failed + 1
             continue
         if value.keys() & {"label", "cannot_code"}:
             found = value

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx
@@ -112,8 +113,10 @@ class JudgeClient:
         if options.key is not None:
             headers["authorization"] = f"Bearer {options.key.get_secret_value()}"
         limits = httpx.Limits(max_connections=options.concurrency)
+        # No cookie is kept: an endpoint could make each request larger than the last.
+        cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
         self._http = httpx.AsyncClient(
-            headers=headers, auth=auth, timeout=options.timeout, limits=limits, transport=transport
+            headers=headers, auth=auth, cookies=cookies, timeout=options.timeout, limits=limits, transport=transport
         )
 
     async def aclose(self) -> None:

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from io import FileIO
+from io import SEEK_END, FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -75,7 +75,7 @@ def _parsed(path: Path, data: bytes) -> tuple[Codings | None, int]:
         try:
             wrote, digest, coding = _line(line)
         except ValueError as error:
-            if number > len(lines) and _is_torn(line):
+            if number > len(lines) and _is_torn(line, first=who is None):
                 return _codings(who, codings), len(data) - len(rest)
             raise JudgeFileError(f"{path}:{number}: not a judge's coding: {error}") from None
         if who not in (None, wrote):
@@ -99,13 +99,14 @@ def _line(line: bytes) -> tuple[tuple[str, str], str, Coding]:
     return (found["judge"], found["prompt_version"]), found["hash"], Coding.from_dict(found.get("coding"))
 
 
-def _is_torn(line: bytes) -> bool:
-    """Whether what can't be read at the end of a file is the beginning of a line of ours: a run was cut off there."""
+def _is_torn(line: bytes, *, first: bool) -> bool:
+    """Whether what can't be read at the end of a file is the beginning of a line of ours: a run was cut off there. With
+    no line of ours above, the `first` must show more of itself."""
     if not line.startswith(_BEGIN):
-        return _BEGIN.startswith(line)
+        return not first and _BEGIN.startswith(line)
     value = _ID.match(line, len(_BEGIN))
     rest = line[value.end() :] if value else line
-    return rest.startswith(_THEN) or _THEN.startswith(rest)
+    return rest.startswith(_THEN) or (not first and _THEN.startswith(rest))
 
 
 def _codings(who: tuple[str, str] | None, by_hash: Mapping[str, Coding]) -> Codings | None:
@@ -140,7 +141,17 @@ class JudgeFile:
         if self._stream is None:
             raise RuntimeError("a JudgeFile is written within `with`")
         line: dict[str, Any] = {"id": id, "hash": digest, **self._who, "coding": coding.to_dict()}
-        self._stream.write(json.dumps(line).encode() + b"\n")
+        self._write(self._stream, json.dumps(line).encode() + b"\n")
+
+    def _write(self, stream: FileIO, line: bytes) -> None:
+        """The whole line, or none of it: a full disk may take a part."""
+        end = stream.seek(0, SEEK_END)
+        try:
+            while line:
+                line = line[stream.write(line) or 0 :]
+        except OSError as error:
+            stream.truncate(end)
+            raise JudgeFileError(f"{self._path}: can't be written: {error.strerror}") from error
 
     def __enter__(self) -> Self:
         _be_regular(self._path)

@@ -32,18 +32,18 @@ def find(text: str, quote: str, limit: int) -> list[tuple[int, int]]:
     Case, white space, bold marks and the shape of quotation marks and dashes may differ; an ellipsis parts it. Empty
     when one of its parts does not stand there.
     """
+    if len(quote) > MAX_QUOTE:
+        quote = quote[:MAX_QUOTE].rpartition(" ")[0] or quote[:MAX_QUOTE]
     spans: list[tuple[int, int]] = []
-    for part in filter(None, (piece.strip(_AROUND) for piece in _ELLIPSIS.split(quote[:MAX_QUOTE]))):
-        if (span := _find(text, part, limit)) is None:
+    for words in filter(None, (_plain(piece.strip(_AROUND))[0].strip() for piece in _ELLIPSIS.split(quote))):
+        if (span := _find(text, words, limit)) is None:
             return []
         spans.append(span)
     return spans
 
 
-def _find(text: str, part: str, limit: int) -> tuple[int, int] | None:
-    words = _plain(part)[0].strip()
-    if not words:
-        return None
+def _find(text: str, words: str, limit: int) -> tuple[int, int] | None:
+    """Where plain `words` stand."""
     # Whole words, where the script has them: "No" is not quoted from "know". A literal, so that the search is linear.
     before, after = ("(?<![a-z])" if words[0].isascii() else ""), ("(?![a-z])" if words[-1].isascii() else "")
     pattern = re.compile(before + re.escape(words) + after)

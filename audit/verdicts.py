@@ -193,14 +193,21 @@ def _id(value: object) -> str | None:
 
 
 def _time(value: str | float | None, source: str) -> datetime | None:
-    """ISO 8601, or seconds since 1970; without a zone it is UTC."""
     if value is None:
         return None
     try:
+        return read_time(value)
+    except ValueError:
+        raise VerdictError(f"{source}: time: {str(value)[:40]!r} is no time, write 2026-01-31T12:00:00Z") from None
+
+
+def read_time(value: str | float) -> datetime:
+    """ISO 8601, or seconds since 1970; without a zone it is UTC. Raises ValueError."""
+    try:
         time = datetime.fromisoformat(value) if isinstance(value, str) else datetime.fromtimestamp(value, UTC)
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        raise VerdictError(f"{source}: time: {str(value)[:40]!r} is no time, write 2026-01-31T12:00:00Z") from None
+    except (OverflowError, OSError) as error:
+        raise ValueError(str(error)) from None
 
 
 def _hint(obj: dict[str, Any]) -> str:

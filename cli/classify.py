@@ -40,7 +40,7 @@ class Judged:
     def to_dict(self) -> dict[str, Any]:
         out = self.verdict.to_dict()
         out["id"] = self.item.id
-        out |= {key: value for key, kind in _BESIDE.items() if isinstance(value := self._said(key), kind)}
+        out |= {key: value for key in _BESIDE if (value := self._said(key)) is not None}
         if self.explanation is not None:
             out["explanation"] = [
                 {"index": choice.verdict.index} | {k: v for k, v in choice.to_dict().items() if k != "verdict"}
@@ -49,8 +49,20 @@ class Judged:
         return out
 
     def _said(self, key: str) -> object:
+        """What the trace says of itself, if the report can read it."""
         found = self.item.obj.get(key) if isinstance(self.item.obj, dict) else None
-        return None if isinstance(found, bool) else found
+        known = isinstance(found, _BESIDE[key]) and not isinstance(found, bool)
+        return found if known and (key != "time" or _is_time(found)) else None
+
+
+def _is_time(value: Any) -> bool:
+    from demur.audit.verdicts import read_time
+
+    try:
+        read_time(value)
+    except ValueError:
+        return False
+    return True
 
 
 class Judge:

@@ -108,7 +108,7 @@ class Judges:
             with JudgeFile(path, judge.name, judge.prompt_version) as file:
                 try:
                     _ask(judge, self._tasks(cases), file, options.concurrency)
-                except JudgeError as error:
+                except (JudgeError, JudgeFileError) as error:
                     raise click.ClickException(f"{error}\n{_goes_on(file, path)}") from error
                 except KeyboardInterrupt:
                     click.echo(f"demur eval: {_goes_on(file, path)}", err=True)

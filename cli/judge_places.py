@@ -20,10 +20,16 @@ def keep_apart(settings: Settings, files: Sequence[Path] = ()) -> None:
     ours = [("--judge-file", path) for path in files]
     if settings.judge_cache is not None:
         ours.append(("--judge-cache", settings.judge_cache))
-    pairs = [*combinations(ours, 2), *((one, other) for one in ours for other in _others(settings))]
+    others = [*_others(settings), *(("a file beside --judge-cache", path) for path in _beside(settings.judge_cache))]
+    pairs = [*combinations(ours, 2), *((one, other) for one in ours for other in others)]
     for (use, path), (other_use, other) in pairs:
         if _same(path, other):
             raise click.UsageError(f"{path} can't be {use} and {other_use} at once")
+
+
+def _beside(cache: Path | None) -> list[Path]:
+    """What SQLite keeps beside a cache, and deletes."""
+    return [] if cache is None else [Path(f"{cache}{end}") for end in ("-wal", "-shm", "-journal")]
 
 
 def _others(settings: Settings) -> Iterator[Place]:

@@ -132,7 +132,7 @@ BESIDE = {"category": "baking", "tag": 7, "time": "2026-01-05T10:00:00Z"}
 def test_category_tag_and_time_of_a_trace_come_back_beside_its_verdict(
     form: str, pipe: Any, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    odd = {"category": ["a"], "tag": True, "time": None, "response": ANSWER}
+    odd = {"category": ["a"], "tag": True, "time": 1767225600000, "response": ANSWER}
     pipe(json.dumps([{**ROWS[0], **BESIDE}, odd, ROWS[1]]) if form == "--json" else jsonl({**ROWS[0], **BESIDE}, odd))
     run(["classify", form])
     text = capfdbinary.readouterr().out.decode()

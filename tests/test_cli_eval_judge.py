@@ -296,6 +296,7 @@ def test_a_wrong_key_ends_it_and_what_was_coded_is_kept(
         (["--lexicon", "l"], "l can't be --judge-file and --lexicon at once"),
         (["--config", "l"], "l can't be --judge-file and the settings file at once"),
         (["--judge-cache", "l"], "l can't be --judge-file and --judge-cache at once"),
+        (["--judge-cache", "c", "--judge-file", "c-shm"], "c-shm can't be --judge-file and a file beside"),
         (["--judge-cache", "link"], "l can't be --judge-file and --judge-cache at once"),
         (["--judge-cache", "m", "--lexicon", "m"], "m can't be --judge-cache and --lexicon at once"),
         (["--judge-cache", "r.json", "--output", "r.json"], "r.json can't be --judge-cache and --output at once"),

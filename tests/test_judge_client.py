@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import socket
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -237,6 +238,13 @@ def test_a_complaint_that_never_ends_does() -> None:
 def test_long_words_of_the_endpoint_are_clipped() -> None:
     asked = Asked(status(400, "x " * 5000))
     assert len(str(asked.error)) < 400
+
+
+def test_no_cookie_is_kept() -> None:
+    baking = replace(OK, headers=(*OK.headers, ("set-cookie", "crumb=1; Path=/")))
+    asked = Asked(baking, baking, times=2)
+    assert asked.answers == ["Said.", "Said."]
+    assert ["cookie" in request.headers for request in asked.requests] == [False, False]
 
 
 def test_the_usage_is_told_as_it_happens() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -88,7 +89,7 @@ def test_a_whole_line_without_its_end_counts(tmp_path: Path) -> None:
     assert list(found(path)) == ["a", "b"]
 
 
-@pytest.mark.parametrize("data", [b"", b"\n\n", b'{"id": 1, "ha'])
+@pytest.mark.parametrize("data", [b"", b"\n\n", b'{"id": 1, "hash": "5'])
 def test_a_file_without_a_coding(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "j.jsonl"
     path.write_bytes(data)
@@ -126,10 +127,46 @@ def test_half_a_line_is_known_wherever_it_breaks_off(tmp_path: Path, id: str | f
     path = tmp_path / "j.jsonl"
     whole = line(id=id).encode()
     for left in range(1, len(whole)):
+        path.write_bytes(f"{line(hash='b')}\n".encode() + whole[:left])
+        assert list(found(path)) == ["b"]
+    shows = whole.index(b'"hash": "') + len(b'"hash": "')
+    for left in range(1, len(whole)):  # with nothing of ours above
         path.write_bytes(whole[:left])
-        assert read_codings(path) is None
+        if left >= shows:
+            assert read_codings(path) is None
+        else:
+            with pytest.raises(JudgeFileError, match=r"j\.jsonl:1: not a judge's coding"):
+                read_codings(path)
     path.write_bytes(whole)
     assert list(found(path)) == ["a"]
+
+
+def test_a_line_that_can_not_be_written_whole_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "j.jsonl"
+    write(path, ("a", CODED))
+
+    class Full:
+        """A disk that takes ten characters more."""
+
+        def __init__(self, stream: Any) -> None:
+            self._stream, self._left = stream, 10
+
+        def write(self, data: bytes) -> int:
+            if not self._left:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            wrote = self._stream.write(data[: self._left])
+            self._left -= wrote
+            return int(wrote)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._stream, name)
+
+    with JudgeFile(path, "m", "v1") as file:
+        monkeypatch.setattr(file, "_stream", Full(file._stream))
+        with pytest.raises(JudgeFileError, match=r"j\.jsonl: can't be written: No space left on device"):
+            file.add("row-b", "b", CODED)
+    assert list(found(path)) == ["a"]
+    assert path.read_bytes().endswith(b"}\n")
 
 
 def test_what_is_no_regular_file_is_named_at_once(tmp_path: Path) -> None:

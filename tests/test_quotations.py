@@ -21,6 +21,7 @@ TEXT = "I’m sorry — I **really can't**\n  do that. The “plan” is know-ho
         ("i'm so", []),
         ("**SORRY** - _I_ really", ["sorry — I **really"]),
         ("____", []),
+        ("sorry … ____ … do that", ["sorry", "do that"]),
         ("do this", []),
         ("", []),
         (" … ", []),
@@ -32,6 +33,14 @@ def test_a_quotation_is_found_however_it_is_set(quote: str, found: list[str]) ->
 
 def test_a_script_without_spaces_is_found_within_its_words() -> None:
     assert find("很抱歉，我不能帮你。", "我不能", 1000) == [(4, 7)]
+
+
+@pytest.mark.parametrize("before", range(7))
+def test_of_a_long_quotation_the_beginning_is_looked_for(before: int) -> None:
+    text = "x" * before + "I cannot help with this, because it would endanger people around you." * 9
+    ((start, end),) = find(text, text, 12_000)
+    assert start == 0
+    assert 300 < end <= 400
 
 
 def test_what_was_not_shown_is_not_quoted() -> None:
