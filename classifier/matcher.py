@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -120,19 +121,20 @@ class Phrased(Protocol):
 
 class _Anchors:
     """One automaton over the anchors of patterns. What an anchor stands for is worked out when it is first found: most
-    never are."""
+    never are. Their texts, which are most of what a rulebook holds, are not kept."""
 
     def __init__(self, patterns: Iterable[tuple[int, Pattern, bool]], far: frozenset[int] = frozenset()) -> None:
-        self._entries: dict[str, tuple[_Entry, ...]] = {}
+        entries: dict[str, tuple[_Entry, ...]] = {}
         for rule, pattern, opens in patterns:
             closed, opened = ((_Entry(rule, open_ended, opens, pattern.steps),) for open_ended in (False, True))
             for text in pattern.anchors:
-                self._entries[text] = self._entries.get(text, ()) + (opened if text in pattern.open_ended else closed)
-        self._texts = list(self._entries)
+                entries[text] = entries.get(text, ()) + (opened if text in pattern.open_ended else closed)
+        self._entries = list(entries.values())
+        self._lengths = array("I", map(len, entries))
         self._far = far
-        self._made: list[_Anchor | None] = [None] * len(self._texts)
-        self._automaton = ahocorasick_rs.AhoCorasick(self._texts)
-        self.longest = max(map(len, self._texts), default=1)
+        self._made: list[_Anchor | None] = [None] * len(entries)
+        self._automaton = ahocorasick_rs.AhoCorasick(list(entries), store_patterns=False)
+        self.longest = max(self._lengths, default=1)
 
     def find(self, text: str) -> list[tuple[int, _Anchor]]:
         """The anchors in `text` with the place where each ends, in order of that."""
@@ -144,8 +146,7 @@ class _Anchors:
         return [(end, made[number] or make(number)) for number, _, end in found]
 
     def _make(self, number: int) -> _Anchor:
-        text = self._texts[number]
-        anchor = self._made[number] = _Anchor(len(text), self._entries[text], self._far)
+        anchor = self._made[number] = _Anchor(self._lengths[number], self._entries[number], self._far)
         return anchor
 
 

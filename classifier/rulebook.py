@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from demur.classifier.act import Act
 from demur.classifier.languages import Speech
-from demur.classifier.lexicon import LANGUAGES, Lexicon, Vocabulary, load_lexicons, our_acts, words_of_languages
+from demur.classifier.lexicon import LANGUAGES, Lexicon, Rule, Vocabulary, load_lexicons, our_acts, words_of_languages
 from demur.classifier.matcher import Matcher
 from demur.classifier.weights import Weights, load_weights
 from demur.classifier.wishes import Wishes
 from demur.classifier.wording import Wording, load_wording
 
+Entry = TypeVar("Entry", Rule, Act)
+
+
+def _lean(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Without their phrases: the matcher has taken them in, and their texts would be most of what a rulebook holds."""
+    return tuple(replace(entry, phrases=()) for entry in entries)
+
 
 class Tongue:
     """The acts of one language, or those of own files, compiled."""
 
-    def __init__(self, acts: tuple[Act, ...]) -> None:
-        self.acts = acts
+    def __init__(self, acts: Sequence[Act]) -> None:
         self.matcher = Matcher(acts)
+        self.acts = _lean(acts)
 
 
 class Rulebook:
@@ -28,10 +37,12 @@ class Rulebook:
     `languages` are those of which our acts code a refusal."""
 
     def __init__(self, lexicons: Sequence[Lexicon], version: str, languages: Collection[str] = LANGUAGES) -> None:
-        self.rules = tuple(rule for lexicon in lexicons for rule in lexicon.rules)
-        self.matcher = Matcher(self.rules)
-        self.acts = tuple(act for lexicon in lexicons for act in lexicon.acts)  # of own files
-        self._own = [Tongue(self.acts)] if self.acts else []
+        rules = [rule for lexicon in lexicons for rule in lexicon.rules]
+        self.matcher = Matcher(rules)
+        self.rules = _lean(rules)
+        own = [act for lexicon in lexicons for act in lexicon.acts]
+        self._own = [Tongue(own)] if own else []
+        self.acts = tuple(act for tongue in self._own for act in tongue.acts)  # of own files
         self._languages = frozenset(languages)
         self._tongues: dict[str, Tongue] = {}
         self.tongues(("en",))  # the others when a refusal is in them: together they cost half as much as all rules
