@@ -9,6 +9,7 @@ The way of one request:
       leash       what may end it from outside: the client leaves, time is up
       upload      the request: what is read of it, which headers go up (headers, urls)
       upstream    httpx's transport seam over aiohttp's client
+      passage     how the answer goes on, by its head
       inspection  the copy: decoded (coding), taken apart and judged (demur.classifier)
       finish      the verdict's key in a stream's finish chunk
       errors      our own answers
@@ -16,6 +17,7 @@ The way of one request:
     observe     Exchange, of which every sink hears once:
       telemetry…  spans, events      metrics      counters, shown by admin
       verdict_log JSON Lines         store        verdicts to look up by id
+                                   lookup       how they are told
     second_opinion  may review the verdict when all is over; then they hear of it again
 
 Traffic comes first: bytes go on before they are looked at, and whatever fails in looking at them changes none.

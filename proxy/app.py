@@ -22,10 +22,11 @@ from demur.classifier.judge import Classifier
 from demur.config import Settings
 from demur.proxy.capture import content_capture
 from demur.proxy.errors import OwnError
+from demur.proxy.lookup import PREFIX, look_up, unknown
 from demur.proxy.observe import Observers, Sink, Tracer
 from demur.proxy.relay import Relay
 from demur.proxy.second_opinion import Reviews
-from demur.proxy.store import PENDING, VerdictStore
+from demur.proxy.store import VerdictStore
 from demur.proxy.upstream import AiohttpTransport
 
 Receive = Callable[[], Awaitable[Any]]
@@ -98,14 +99,12 @@ def _own_endpoints(relay: Relay, store: VerdictStore) -> Starlette:
 
     async def verdict(request: Request) -> Response:
         id = request.path_params["id"]
-        found = store.get(id)
-        if found is None:
-            raise HTTPException(404, f"there is no verdict under this id, or no longer: {id[:64]}")
-        if found is PENDING:
-            return _json({"id": id, "status": "pending"}, 202)
-        return _json(found.to_dict(text=text))
+        if (found := look_up(store, id, text=text)) is None:
+            raise HTTPException(404, unknown(id))
+        status, body = found
+        return _answer(body, status)
 
-    routes = [Route("/-/healthy", healthy), Route("/-/ready", ready), Route("/-/verdicts/{id}", verdict)]
+    routes = [Route("/-/healthy", healthy), Route("/-/ready", ready), Route(f"{PREFIX}{{id}}", verdict)]
     return Starlette(routes=routes, exception_handlers={HTTPException: _say})
 
 

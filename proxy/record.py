@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from demur.classifier.apis import api_of_path, provider_of
 from demur.classifier.trace import Ask
@@ -13,24 +13,32 @@ from demur.proxy import headers
 from demur.proxy.inspection import Judged, unjudged
 from demur.proxy.observe import End, Exchange, Spans, Tracer
 from demur.proxy.store import new_id
-from demur.proxy.urls import Base
 
 _UPSTREAM: frozenset[End] = frozenset({"upstream_error", "connect_timeout", "first_byte_timeout", "idle_timeout"})
+
+
+class Place(Protocol):
+    """Where answers come from."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
 
 
 class Record:
     """`api` is None unless the answer is judged: a POST to a path that we know. Times are perf_counter's."""
 
-    def __init__(self, scope: dict[str, Any], base: Base) -> None:
+    def __init__(self, scope: dict[str, Any], place: Place) -> None:
         self.started_ns = time.time_ns()
         self.started = time.perf_counter()
         self.id = new_id()
         self.method: str = scope["method"]
         self.path: str = scope["raw_path"].decode("ascii", "replace")
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
-        self.base = base
+        self.place = place
         self.api = api_of_path(self.path) if self.method == "POST" and not self._sends_parts() else None
-        self.provider = provider_of(self.api, base.host) if self.api else None
+        self.provider = provider_of(self.api, place.host) if self.api else None
         self.tag = headers.tag(self.headers)
         self.ask = Ask()
         self.spans: Spans | None = None
@@ -42,6 +50,10 @@ class Record:
         self.judged: Judged | None = None
         self.end: End = "complete"
         self.error: str | None = None
+
+    def asked(self, ask: Ask) -> None:
+        # Gemini and Vertex say in the path that they stream.
+        self.ask = replace(ask, stream=True) if ":stream" in self.path else ask
 
     def ended(self, end: End, error: str) -> None:
         """It did not end well, and why. On a judged path it gets a verdict all the same, without a label."""
@@ -64,8 +76,8 @@ class Record:
             provider=self.provider,
             ask=self.ask,
             body=body,
-            upstream_host=self.base.host,
-            upstream_port=self.base.port,
+            upstream_host=self.place.host,
+            upstream_port=self.place.port,
             started_ns=self.started_ns,
         )
 
@@ -80,8 +92,8 @@ class Record:
             ask=self.ask,
             tag=self.tag,
             stream=self.stream,
-            upstream_host=self.base.host,
-            upstream_port=self.base.port,
+            upstream_host=self.place.host,
+            upstream_port=self.place.port,
             status_code=self.status_code,
             end=self.end,
             error=self.error,

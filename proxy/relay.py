@@ -23,13 +23,13 @@ import httpx
 
 from demur.classifier.judge import Classifier
 from demur.config import Settings
-from demur.proxy import errors, headers
+from demur.proxy import errors, headers, passage
 from demur.proxy.errors import OwnError
-from demur.proxy.finish import FinishChunk
 from demur.proxy.headers import Headers
-from demur.proxy.inspection import PIECE, StreamInspection, judge_body, unjudged
+from demur.proxy.inspection import PIECE, judge_body, unjudged
 from demur.proxy.leash import Cut, Leash, Receive
 from demur.proxy.observe import Observers
+from demur.proxy.passage import Way, coding_of, way_of
 from demur.proxy.record import Record
 from demur.proxy.upload import Upload, body_of, headers_of
 from demur.proxy.urls import Base
@@ -100,7 +100,7 @@ class Relay:
         request = httpx.Request(
             record.method,
             self._base.url,
-            headers=headers_of(record, body, trace),
+            headers=headers_of(record, self._base.netloc, body, trace),
             stream=httpx.ByteStream(body) if isinstance(body, bytes) else body,
             extensions={
                 "target": self._base.target(scope["raw_path"], scope["query_string"]),
@@ -126,42 +126,37 @@ class Relay:
 
     async def _pass_on(self, record: Record, response: httpx.Response, send: Send) -> None:
         """Chooses how the answer goes to the client."""
-        status = response.status_code
-        head = headers.downstream(response.headers.raw, status)
-        kind = (headers.get(head, b"content-type") or b"").lower()
-        if kind.startswith(b"text/event-stream"):
-            await self._stream(record, response, headers.for_event_stream(head), send)
-        elif record.api is None:
-            await self._begin(record, response, head, [], send)
-            await _copy(_body(response), send)
-        elif (
-            not kind or status >= 400 or status in headers.BODILESS or (_is_json(kind) and ":stream" not in record.path)
-        ):
-            await self._hold(record, response, head, send)
-        else:
-            reason = f"an answer of type {kind.decode('ascii', 'replace')[:80]} is not read"
-            verdict = record.judge(unjudged("unparsed", reason, record.ask))
-            await self._begin(record, response, head, headers.verdict(verdict, self._signed), send)
-            await _copy(_body(response), send)
+        head = headers.downstream(response.headers.raw, response.status_code)
+        if passage.is_event_stream(head):
+            head = headers.for_event_stream(head)
+        match way_of(record.api, record.path, response.status_code, head):
+            case Way.STREAM:
+                await self._stream(record, response, head, send)
+            case Way.WHOLE:
+                await self._hold(record, response, head, send)
+            case Way.UNREAD:
+                record.stream = passage.is_event_stream(head)
+                await self._begin(record, response, head, [], send)
+                await _copy(_body(response), send)
+            case Way.UNREADABLE:
+                verdict = record.judge(unjudged("unparsed", passage.unread_reason(head), record.ask))
+                await self._begin(record, response, head, headers.verdict(verdict, self._signed), send)
+                await _copy(_body(response), send)
 
     async def _stream(self, record: Record, response: httpx.Response, head: Headers, send: Send) -> None:
         """An event stream: events go on as they come. Only a finish chunk waits, for its verdict."""
         record.stream = True
-        if record.api is None:
-            await self._begin(record, response, head, [], send)
-            await _copy(_body(response), send)
-            return
-        inspection = StreamInspection(
+        assert record.api is not None
+        inspection, finish = passage.open_stream(
+            self._settings,
             self._classifier,
-            record.ask,
-            record.api,
+            ask=record.ask,
+            api=record.api,
             status=response.status_code,
-            coding=_coding(head),
-            inspect_chars=self._settings.inspect_bytes,
+            head=head,
+            id=record.id,
         )
-        finish: FinishChunk | None = None
-        if self._settings.stream_verdict == "chunk" and record.api == "openai.chat" and _coding(head) is None:
-            finish = FinishChunk(inspection, id=record.id, several=record.ask.several)
+        if finish:
             head = headers.without(head, b"content-length")
         await self._begin(record, response, head, headers.pending(record.id, self._signed), send)
         cut = True
@@ -209,7 +204,7 @@ class Relay:
             record.api,
             status=response.status_code,
             body=whole,
-            coding=_coding(head),
+            coding=coding_of(head),
             limit=limit,
         )
         verdict = record.judge(judged)
@@ -252,15 +247,3 @@ async def _copy(body: AsyncIterator[bytes], send: Send) -> None:
 def _body(response: httpx.Response) -> AsyncIterator[bytes]:
     assert isinstance(response.stream, httpx.AsyncByteStream)
     return response.stream.__aiter__()
-
-
-def _is_json(kind: bytes) -> bool:
-    """Whether it is one JSON text. JSON Lines (Ollama's streams) and the like are not: they arrive bit by bit."""
-    kind = kind.partition(b";")[0].strip()
-    return kind.endswith((b"/json", b"+json")) and b"stream" not in kind
-
-
-def _coding(head: Headers) -> bytes | None:
-    """The content coding of an answer, None when it has none."""
-    coding = headers.get(head, b"content-encoding")
-    return None if coding is None or coding.strip().lower() in (b"", b"identity") else coding

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 
 import httpx
 
@@ -52,9 +51,7 @@ async def body_of(record: Record, leash: Leash, limit: int) -> bytes | Upload:
         leash.watch()
         if len(body) > LARGE:
             await asyncio.sleep(0)  # joining and reading take milliseconds each: others get their turn between
-        ask = ask_of(body, record.api)
-        # Gemini and Vertex say it in the path.
-        record.ask = replace(ask, stream=True) if ":stream" in record.path else ask
+        record.asked(ask_of(body, record.api))
         return body
     if length in (None, b"0") and headers.get(record.headers, b"transfer-encoding") is None:
         leash.watch()
@@ -62,9 +59,11 @@ async def body_of(record: Record, leash: Leash, limit: int) -> bytes | Upload:
     return Upload(leash, limit)
 
 
-def headers_of(record: Record, body: bytes | Upload, trace: Sequence[tuple[bytes, bytes]]) -> headers.Headers:
-    """The headers that go up with it; `trace` replaces the client's trace context."""
-    up = [(b"host", record.base.netloc), *headers.upstream(record.headers)]
+def headers_of(
+    record: Record, host: bytes, body: bytes | Upload, trace: Sequence[tuple[bytes, bytes]]
+) -> headers.Headers:
+    """The headers that go up with it; `host` is the upstream's, `trace` replaces the client's trace context."""
+    up = [(b"host", host), *headers.upstream(record.headers)]
     if headers.get(up, b"content-length") is None:
         if isinstance(body, Upload):
             up.append((b"transfer-encoding", b"chunked"))

@@ -1,0 +1,76 @@
+"""How an answer passes, by its head alone; shared by all who pass answers on (relay, middleware, client transport).
+
+No bytes go through here, and nothing here knows sockets or HTTP clients.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from demur.classifier.judge import Classifier
+from demur.classifier.trace import Ask
+from demur.config import Settings
+from demur.proxy import headers
+from demur.proxy.finish import FinishChunk
+from demur.proxy.headers import Headers
+from demur.proxy.inspection import StreamInspection
+
+
+class Way(Enum):
+    """What becomes of an answer on its way to the client."""
+
+    UNREAD = "each piece at once; its path is not judged"
+    STREAM = "each piece at once, its copy judged after it"
+    WHOLE = "held until it is whole, so that its head carries the verdict"
+    UNREADABLE = "each piece at once; of a type that is not read"
+
+
+def way_of(api: str | None, path: str, status: int, head: Headers) -> Way:
+    """The way of an answer to a request for `path`, which speaks `api` (None: it is not judged)."""
+    if api is None:
+        return Way.UNREAD
+    kind = content_type(head)
+    if is_event_stream(head):
+        return Way.STREAM
+    if not kind or status >= 400 or status in headers.BODILESS or (_is_json(kind) and ":stream" not in path):
+        return Way.WHOLE
+    return Way.UNREADABLE
+
+
+def open_stream(
+    settings: Settings, classifier: Classifier, *, ask: Ask, api: str, status: int, head: Headers, id: str
+) -> tuple[StreamInspection, FinishChunk | None]:
+    """What reads a stream's copy, and what adds the verdict's key, if it gets one (`id`: the exchange's)."""
+    coding = coding_of(head)
+    inspection = StreamInspection(
+        classifier, ask, api, status=status, coding=coding, inspect_chars=settings.inspect_bytes
+    )
+    if settings.stream_verdict == "chunk" and api == "openai.chat" and coding is None:
+        return inspection, FinishChunk(inspection, id=id, several=ask.several)
+    return inspection, None
+
+
+def unread_reason(head: Headers) -> str:
+    """Why an answer of this type has no label."""
+    return f"an answer of type {content_type(head).decode('ascii', 'replace')[:80]} is not read"
+
+
+def is_event_stream(head: Headers) -> bool:
+    return content_type(head).startswith(b"text/event-stream")
+
+
+def content_type(head: Headers) -> bytes:
+    """In lower case, with its parameters; empty when there is none."""
+    return (headers.get(head, b"content-type") or b"").lower()
+
+
+def coding_of(head: Headers) -> bytes | None:
+    """The content coding of an answer, None when it has none."""
+    coding = headers.get(head, b"content-encoding")
+    return None if coding is None or coding.strip().lower() in (b"", b"identity") else coding
+
+
+def _is_json(kind: bytes) -> bool:
+    """Whether it is one JSON text. JSON Lines (Ollama's streams) and the like are not: they arrive bit by bit."""
+    kind = kind.partition(b";")[0].strip()
+    return kind.endswith((b"/json", b"+json")) and b"stream" not in kind
