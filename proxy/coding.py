@@ -1,4 +1,4 @@
-"""Content codings of the copy that is judged: which we can decode, and how, piece by piece.
+"""Content codings of the copy that is judged: which we can decode, and how, piece by piece, never beyond a bound.
 
 gzip and deflate come with Python; br and zstd are decoded when a library for them is installed.
 """
@@ -10,67 +10,108 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-#: zlib's window size for the gzip format, and the first byte of each member.
+#: zlib's window size for the gzip format.
 _GZIP = 16 + zlib.MAX_WBITS
-_GZIP_BEGINS = b"\x1f"
+#: With which bytes a part of a body may begin: a gzip member; a zstd frame, or one to be skipped.
+_GZIP_BEGINS = (b"\x1f",)
+_ZSTD_BEGINS = (b"\x28", *(bytes([first]) for first in range(0x50, 0x60)))
+
+#: Decodes a piece to one byte more than `room` at most: (data, room) → decoded.
+Decode = Callable[[bytes, int], bytes]
 
 
 class UndecodableError(Exception):
     """The copy can't be decoded: an unknown coding, or bytes that are not in it."""
 
 
+class OversizedError(UndecodableError):
+    """It decodes to more than there is room for. Some 100 bytes can stand for a gigabyte."""
+
+
 class Decoder:
-    """Decodes one body. `coding` is the value of Content-Encoding; raises UndecodableError when it is not known."""
+    """Decodes one body. `coding` is the value of Content-Encoding, one coding or several in the order in which they
+    were applied; raises UndecodableError when one is not known."""
 
     def __init__(self, coding: bytes) -> None:
-        self._coding = coding.strip().lower().removeprefix(b"x-")
-        maker = _MAKERS.get(self._coding)
-        if maker is None:
-            raise UndecodableError(f"content coding {coding.decode('ascii', 'replace')[:40]} can't be decoded")
-        self._decode = maker()
+        names = [name.strip().lower().removeprefix(b"x-") for name in coding.split(b",")]
+        self._layers: list[tuple[str, Decode]] = []
+        for name in reversed(names):
+            if name not in DECODABLE:
+                raise UndecodableError(f"content coding {coding.decode('ascii', 'replace')[:40]} can't be decoded")
+            if name in _MAKERS:
+                self._layers.append((name.decode("ascii"), _MAKERS[name]()))
 
-    def feed(self, data: bytes) -> bytes:
-        """What `data` decodes to so far."""
-        try:
-            return self._decode(data)
-        except Exception as exc:  # each library has its own error class
-            name = self._coding.decode("ascii")
-            raise UndecodableError(f"the body is not valid {name}: {type(exc).__name__}") from exc
+    def feed(self, data: bytes, room: int) -> bytes:
+        """What `data` decodes to so far. Raises OversizedError when that is more than `room` bytes."""
+        for name, decode in self._layers:
+            try:
+                data = decode(data, room)
+            except Exception as exc:  # each library has its own error class
+                raise UndecodableError(f"the body is not valid {name}: {type(exc).__name__}") from exc
+            if len(data) > room:
+                raise OversizedError(f"a piece of the answer decodes to more than {room} bytes")
+        return data
 
 
-def _gzip() -> Callable[[bytes], bytes]:
-    """A gzip body is one member or several, one after the other (RFC 1952, 2.2). What follows them is left out."""
-    member, over = zlib.decompressobj(_GZIP), False
+def _in_parts(make: Callable[[], Any], begins: tuple[bytes, ...]) -> Decode:
+    """A body of one part or several, one after the other (RFC 1952, 2.2; RFC 8878, 3.1), each beginning as given.
 
-    def decode(data: bytes) -> bytes:
-        nonlocal member, over
-        parts = []
-        while data and not over:
-            if member.eof:
-                member, over = zlib.decompressobj(_GZIP), not data.startswith(_GZIP_BEGINS)
+    What follows them is left out. `make` gives a decompressor as Python's standard library has them.
+    """
+    part, over = make(), False
+
+    def decode(data: bytes, room: int) -> bytes:
+        nonlocal part, over
+        found = bytearray()
+        while data and not over and len(found) <= room:
+            if part.eof:
+                part, over = make(), not data.startswith(begins)
             else:
-                parts.append(member.decompress(data))
-                data = member.unused_data
-        return b"".join(parts)
+                found += part.decompress(data, room + 1 - len(found))
+                data = part.unused_data
+        return bytes(found)
 
     return decode
 
 
-def _deflate() -> Callable[[bytes], bytes]:
-    """RFC 9110 means zlib by "deflate"; some servers send bare deflate: the first byte tells (as in httpx)."""
-    decompress: Callable[[bytes], bytes] | None = None
+def _gzip() -> Decode:
+    return _in_parts(lambda: zlib.decompressobj(_GZIP), _GZIP_BEGINS)
 
-    def decode(data: bytes) -> bytes:
+
+def _deflate() -> Decode:
+    """RFC 9110 means zlib by "deflate"; some servers send bare deflate: the first byte tells (as in httpx)."""
+    decompress: Decode | None = None
+
+    def decode(data: bytes, room: int) -> bytes:
         nonlocal decompress
         if decompress is None and data:
             bare = data[0] & 0x0F != 8
             decompress = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS).decompress
-        return decompress(data) if decompress else b""
+        return decompress(data, room + 1) if decompress else b""
 
     return decode
 
 
-def _optional(modules: tuple[str, ...], make: Callable[[Any], Callable[[bytes], bytes]]) -> Any:
+def _brotli(module: Any) -> Decode:
+    decompressor = module.Decompressor()
+
+    def decode(data: bytes, room: int) -> bytes:
+        if decompressor.is_finished():
+            return b""
+        found = bytearray(decompressor.process(data, output_buffer_limit=room + 1))
+        # It may give out less than the limit at once although it has more.
+        while len(found) <= room and not decompressor.can_accept_more_data():
+            found += decompressor.process(b"", output_buffer_limit=room + 1 - len(found))
+        return bytes(found)
+
+    return decode
+
+
+def _zstd(module: Any) -> Decode:
+    return _in_parts(module.ZstdDecompressor, _ZSTD_BEGINS)
+
+
+def _optional(modules: tuple[str, ...], make: Callable[[Any], Decode]) -> Callable[[], Decode] | None:
     for name in modules:
         try:
             module = importlib.import_module(name)
@@ -80,13 +121,13 @@ def _optional(modules: tuple[str, ...], make: Callable[[Any], Callable[[bytes], 
     return None
 
 
-_MAKERS: dict[bytes, Callable[[], Callable[[bytes], bytes]]] = {
+_MAKERS: dict[bytes, Callable[[], Decode]] = {
     coding: maker
     for coding, maker in {
         b"gzip": _gzip,
         b"deflate": _deflate,
-        b"br": _optional(("brotli", "brotlicffi"), lambda module: module.Decompressor().process),
-        b"zstd": _optional(("compression.zstd", "backports.zstd"), lambda module: module.ZstdDecompressor().decompress),
+        b"br": _optional(("brotli", "brotlicffi"), _brotli),
+        b"zstd": _optional(("compression.zstd", "backports.zstd"), _zstd),
     }.items()
     if maker is not None
 }

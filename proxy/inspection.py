@@ -20,12 +20,14 @@ from demur.classifier.sse import Event, SSEReader
 from demur.classifier.stream import StreamJudge
 from demur.classifier.trace import Ask, Trace
 from demur.classifier.verdict import Status, Verdict
-from demur.proxy.coding import Decoder, UndecodableError
+from demur.proxy.coding import Decoder, OversizedError, UndecodableError
 
 logger = logging.getLogger("demur.inspection")
 
 #: Longest piece of a text, in characters or bytes, that is worked on before other requests get their turn.
 PIECE = 16 * 1024
+#: Bytes that one piece of a coded stream may decode to: compressed well, 64 KB of events are one or two million.
+MAX_DECODED = 4 * 1024 * 1024
 #: Seconds of judging after which a long answer gives way.
 SLICE = 0.002
 
@@ -116,7 +118,7 @@ class StreamInspection:
         if self._failure is None:
             begun = perf_counter()
             try:
-                data = self._decoder.feed(piece) if self._decoder else piece
+                data = self._decoder.feed(piece, MAX_DECODED) if self._decoder else piece
                 if not self._reader.pending and (lines := lines_of(data)) and self._judge.feed_plain(lines):
                     self._reader.skip(len(data))
                 elif events := self._reader.feed(data):
@@ -165,6 +167,8 @@ class StreamInspection:
 
 def _failed(exc: Exception, ask: Ask) -> Judged:
     """Whatever judging raised, as a verdict without a label."""
+    if isinstance(exc, OversizedError):
+        return unjudged("not_classified", str(exc), ask)
     if isinstance(exc, UndecodableError):
         return unjudged("unparsed", str(exc), ask)
     logger.error("judging failed; the answer passes unchanged", exc_info=exc)
@@ -229,11 +233,12 @@ async def judge_body(
 async def _decode(body: bytes, coding: bytes, limit: int, turns: _Turns) -> bytes | None:
     """The decoded body, None when it is over `limit` bytes."""
     decoder, decoded = Decoder(coding), bytearray()
-    for piece in pieces(body):
-        decoded += decoder.feed(piece)
-        if len(decoded) > limit:
-            return None
-        await turns.give_way()
+    try:
+        for piece in pieces(body):
+            decoded += decoder.feed(piece, limit - len(decoded))
+            await turns.give_way()
+    except OversizedError:
+        return None
     return bytes(decoded)
 
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
@@ -132,12 +134,30 @@ def _unanswerable(response: aiohttp.ClientResponse) -> str | None:
     return None
 
 
+class _Protocol(ResponseHandler):
+    """One upstream connection. Only a connection that was closed in order ends a body that it delimits.
+
+    aiohttp takes a reset for such an end as well: half an answer would look whole.
+    """
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        payload = self._payload
+        if isinstance(exc, OSError) and payload is not None and not payload.is_eof():
+            payload.set_exception(aiohttp.ClientOSError(*exc.args), exc)
+        super().connection_lost(exc)
+
+
 class _Connector(aiohttp.TCPConnector):
     """Reuses no connection on which anything came while it was idle: those bytes would answer the next request.
 
     aiohttp asks `should_close` only when a connection comes back, and lets the old parser go on reading until the next
     request brings its own. Without a parser, whatever comes is kept as a tail, of which `should_close` knows.
     """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        protocol: type[ResponseHandler] = _Protocol
+        self._factory = partial(protocol, loop=self._loop)
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         super()._release(key, protocol, should_close=should_close)
@@ -164,6 +184,9 @@ class _Body(httpx.AsyncByteStream):
             while chunk := await read(PIECE):
                 yield chunk
         except (aiohttp.ClientError, OSError) as exc:
+            # What came before the fault; `read` says nothing but the fault once it is known.
+            while rest := self._response.content._read_nowait(PIECE):
+                yield rest
             raise _translate(exc, self._where, in_body=True) from exc
 
     async def aclose(self) -> None:

@@ -169,6 +169,31 @@ def test_a_broken_body_is_an_error(make: Make, steps: Any) -> None:
     run(test, make, *steps)
 
 
+HALF = {
+    "the connection": b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf",
+    "a length": b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf",
+    "chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("framing", "end"),
+    [("the connection", RST), *((framing, end) for framing in ("a length", "chunks") for end in (RST, FIN))],
+)
+def test_half_a_body_never_looks_whole_and_is_not_lost(framing: str, end: Any) -> None:
+    async def test(up: Upstream, transport: httpx.AsyncBaseTransport) -> None:
+        response = await transport.handle_async_request(request(up.url))
+        await asyncio.sleep(0.2)  # a slow reader: the fault is known before anything is read
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        stream = response.stream.__aiter__()
+        assert await anext(stream) == b"half"
+        with pytest.raises(httpx.TransportError):
+            await anext(stream)
+        await response.stream.aclose()
+
+    run(test, OURS, HALF[framing], 0.1, end)
+
+
 @BOTH
 def test_a_post_is_never_repeated(make: Make) -> None:
     async def test(up: Upstream, transport: httpx.AsyncBaseTransport) -> None:
