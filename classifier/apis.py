@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 # The end of the path tells; what stands before it (/v1, /openai/deployments/x, a gateway's base path) does not matter.
 _PATHS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -17,6 +18,11 @@ _PATHS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("bedrock.converse", r"/model/[^/]+/converse"),
         ("ollama.chat", r"/api/(?:chat|generate)"),
     )
+)
+# Google's names for what a model does stand behind a colon, which names of models may have as well.
+_MODEL = re.compile(
+    r"/(?:models|tunedModels|endpoints|model|deployments|engines)/([^/]+?)"
+    r"(?::(?:\w*(?:[gG]enerate|[eE]mbed)\w*|\w*[pP]redict\w*|countTokens|computeTokens))?(?:/|\Z)"
 )
 _THREADS = re.compile(r"/threads/[^/]+/messages")
 
@@ -56,6 +62,12 @@ def api_of_path(path: str) -> str | None:
         if pattern.search(path):
             return None if _THREADS.search(path) else api
     return None
+
+
+def model_of_path(path: str) -> str | None:
+    """The model that a path names (Gemini, Vertex, Bedrock, Azure's deployments, OpenAI's `/models/…`), if any."""
+    found = _MODEL.search(path.partition("?")[0])
+    return unquote(found[1]) if found else None
 
 
 def provider_of(api: str | None, host: str | None) -> str | None:

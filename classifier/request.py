@@ -62,6 +62,11 @@ class _Head(TypedDict, total=False):
     n: _Name
 
 
+class _Named(TypedDict, total=False):
+    model: _Name
+    modelId: _Name
+
+
 class _Request(_Head, total=False):
     system: msgspec.Raw
     instructions: msgspec.Raw
@@ -80,6 +85,7 @@ class _Content(_Part, total=False):
 # The braces of code inside strings are not followed by a quote.
 _objects = re.compile(rb'\{[ \t\r\n]*+["}]').finditer
 _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+_decode_named = msgspec.json.Decoder(_Named).decode
 _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_request = msgspec.json.Decoder(_Request).decode
 _decode_content = msgspec.json.Decoder(str | list[_Part] | _Content | None).decode
@@ -103,6 +109,15 @@ def read_ask(body: bytes | dict[str, Any], api: str | None = None) -> Ask:
         return _without_text(body, "it is large and its JSON unusual")
     request = _decode_loosely(body)
     return _ask(request) if isinstance(request, dict) else Ask()
+
+
+def read_model(body: bytes) -> str | None:
+    """The model that a JSON body names, and nothing else of it; None when it names none. Never raises."""
+    try:
+        named = _decode_named(body)
+    except _UNDECODABLE:
+        return None
+    return fields.name(named.get("model")) or fields.name(named.get("modelId"))
 
 
 def _beyond_limits(body: bytes) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from demur.cli.options import config_flag, load_settings
-from demur.config import DEFAULT_FILE, Loaded
+from demur.cli.options import check_before_start, config_flag, load_settings
+from demur.config import DEFAULT_FILE, ROUTE, Loaded
 
 
 @click.group(short_help="The effective settings.", invoke_without_command=True)
@@ -48,15 +48,18 @@ def show(config: Path | None, as_json: bool) -> None:
         click.echo(json.dumps(shown, indent=2, default=str))
         return
     click.echo(_considered(loaded, os.environ))
+    values[ROUTE] = len(loaded.routes) or None
     width, widest = max(map(len, values)), max(len(_plain(value)) for value in values.values())
     for name, value in values.items():
         click.echo(f"{name:{width}}  {_plain(value):{min(widest, 40)}}  {loaded.origins[name]}")
+    for number, (route, place) in enumerate(zip(loaded.settings.route, loaded.routes, strict=True), start=1):
+        click.echo(f"route {number}  {route}  {place}")
 
 
 @command.command(short_help="Check the settings.")
 @config_flag
 def check(config: Path | None) -> None:
-    """Check the settings and own lexicons: prints ok, or what is wrong and where.
+    """Check the settings, own lexicons, and that each key of a route is there: prints ok, or what is wrong and where.
 
     \b
     Exit codes:
@@ -64,6 +67,7 @@ def check(config: Path | None) -> None:
       1  a setting is wrong; the message names the file and line or the variable
     """
     loaded = load_settings(config, {})
+    check_before_start(loaded)
     if loaded.settings.lexicons:
         from demur.cli.classify import make_classifier
 

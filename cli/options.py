@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from demur.config import ConfigError, Loaded, Setting, describe, load
+from demur.config import ConfigError, Loaded, Setting, check_start, describe, load
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -38,6 +39,14 @@ def load_settings(config: Path | None, flags: dict[str, object]) -> Loaded:
         return load(file=config, flags=flags)
     except ConfigError as error:
         raise click.ClickException("\n".join(error.problems)) from error
+
+
+def check_before_start(loaded: Loaded) -> None:
+    """That the proxy may start with these settings in this environment; else the command's error."""
+    try:
+        check_start(loaded, os.environ)
+    except ConfigError as error:
+        raise click.ClickException("\n".join(error.problems)) from None
 
 
 def _flag(setting: Setting) -> Callable[[Command], Command]:

@@ -8,7 +8,7 @@ import click
 
 from demur.cli.judge_settings import judge_options
 from demur.cli.main import needs_proxy
-from demur.cli.options import load_settings, settings_flags
+from demur.cli.options import check_before_start, load_settings, settings_flags
 from demur.config import Settings
 
 
@@ -33,14 +33,17 @@ def command(config: Path | None, **flags: object) -> int:
     of: their texts leave this machine. What it says is a second line of the verdict log, and under /-/verdicts/.
 
     Every flag is a setting: the same key in demur.toml, or DEMUR_ and its name in the environment. A flag wins over
-    the environment, and that over the file. See `demur config show`.
+    the environment, and that over the file. See `demur config show`. Routes to other upstreams, by model or by path,
+    are tables of the file.
 
     \b
     Exit codes:
       0  stopped by a signal, after open exchanges had their time to end
       1  wrong usage, a wrong setting, or a port that is taken
     """
-    settings = load_settings(config, flags).settings
+    loaded = load_settings(config, flags)
+    check_before_start(loaded)
+    settings = loaded.settings
     with needs_proxy("serve"):
         from demur.proxy.server import serve
     options = judge_options(settings, "serve")
@@ -74,6 +77,7 @@ def _where(settings: Settings, url: str, admin_url: str) -> str:
         places.append(str(settings.verdict_log))
     lines = [
         f"demur listening on {url} → {settings.masked()['upstream']}",
+        *(f"route:    {route}" for route in settings.route),
         f"metrics:  {admin_url}/metrics",
         f"verdicts: {'; '.join(places)}",
     ]

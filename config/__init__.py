@@ -1,5 +1,6 @@
-"""Settings: what can be set (`settings`), how values are written (`values`), where they come from (`load`), and whether
-an upstream is demur itself (`own_address`).
+"""Settings: what can be set (`settings`, `routes`), how values are written (`values`), where they come from (`load`,
+`positions`), what is wrong with them (`problems`), whether an upstream is demur itself (`own_address`), and what must
+hold before the proxy starts (`start`).
 
     loaded = load()                 # defaults < demur.toml < DEMUR_* < flags
     loaded.settings.upstream        # every value is validated and in its unit
@@ -12,6 +13,22 @@ from __future__ import annotations
 
 from demur.config.errors import ConfigError
 from demur.config.load import DEFAULT_FILE, Loaded, load
-from demur.config.settings import Setting, Settings, describe
+from demur.config.routes import Route, key_of
+from demur.config.settings import ROUTE, Setting, Settings, describe, describe_route
+from demur.config.start import check_start, open_relay_of
 
-__all__ = ["DEFAULT_FILE", "ConfigError", "Loaded", "Setting", "Settings", "describe", "load"]
+__all__ = [
+    "DEFAULT_FILE",
+    "ROUTE",
+    "ConfigError",
+    "Loaded",
+    "Route",
+    "Setting",
+    "Settings",
+    "check_start",
+    "describe",
+    "describe_route",
+    "key_of",
+    "load",
+    "open_relay_of",
+]

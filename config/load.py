@@ -10,20 +10,16 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
-from pydantic import SecretStr, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
 
+from demur.config import positions, problems
 from demur.config.errors import ConfigError
-from demur.config.settings import Setting, Settings, describe
+from demur.config.problems import PREFIX, Given
+from demur.config.settings import ROUTE, Settings
 
 DEFAULT_FILE = Path("demur.toml")
-PREFIX = "DEMUR_"
-_SECRET = frozenset({"admin_token", "judge_key_env"})
-_URLS = frozenset({"upstream", "judge_url"})
 #: A larger settings file is a mistake, such as a device or a log.
 MOST_BYTES = 2**20
 
@@ -35,16 +31,8 @@ class Loaded:
     settings: Settings
     origins: Mapping[str, str]
     file: Path | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """One value as written: where it stands, and (from a file) the folder that relative paths start from."""
-
-    name: str
-    value: object
-    origin: str
-    folder: Path | None = None
+    #: Where each route stands.
+    routes: tuple[str, ...] = ()
 
 
 def load(
@@ -58,29 +46,31 @@ def load(
     """
     if file is None and DEFAULT_FILE.is_file():
         file = DEFAULT_FILE
-    known = describe()
-    problems: list[str] = []
-    given: dict[str, _Given] = {}
+    known = Settings.model_fields
+    found: list[str] = []
+    given: dict[str, Given] = {}
     for item in (*_from_file(file), *_from_env(os.environ if env is None else env), *_from_flags(flags or {})):
-        if item.name in known:
+        if item.name in known and (item.name != ROUTE or item.folder is not None):
             given[item.name] = item
         else:
-            problems.append(f"{item.origin}: {_unknown(item, known)}")
+            found.append(problems.unknown(item))
     try:
         settings = Settings.model_validate(
             {name: item.value for name, item in given.items()},
             context={name: item.folder for name, item in given.items()},
         )
     except ValidationError as exc:
-        # One problem a key: a list with two wrong items is one wrong setting.
-        first = {error["loc"][:1]: error for error in reversed(exc.errors())}
-        problems += [_wrong(error, given, known) for error in reversed(first.values())]
-    if problems:
-        raise ConfigError(problems)
-    return Loaded(settings, {name: given[name].origin if name in given else "default" for name in known}, file)
+        # One problem a key, also of each route: a list with two wrong items is one wrong setting.
+        first = {error["loc"][: 3 if error["loc"][:1] == (ROUTE,) else 1]: error for error in reversed(exc.errors())}
+        found += [problems.wrong(error, given) for error in reversed(first.values())]
+    if found:
+        raise ConfigError(found)
+    origins = {name: given[name].origin if name in given else "default" for name in known}
+    routes = tuple(given[ROUTE].place(index) for index in range(len(settings.route))) if ROUTE in given else ()
+    return Loaded(settings, origins, file, routes)
 
 
-def _from_file(file: Path | None) -> Iterator[_Given]:
+def _from_file(file: Path | None) -> Iterator[Given]:
     if file is None:
         return
     try:
@@ -102,10 +92,11 @@ def _from_file(file: Path | None) -> Iterator[_Given]:
         long = re.search(r"[0-9_]{4000}", text)
         raise ConfigError([_beyond(file, text, long.start() if long else 0, "a number has too many digits")]) from None
     except RecursionError:
-        raise ConfigError([_beyond(file, text, _depth_reached(text, 100), "nested too deeply")]) from None
+        raise ConfigError([_beyond(file, text, positions.depth_reached(text, 100), "nested too deeply")]) from None
     for name, value in table.items():
-        line = _line_of(name, text)
-        yield _Given(name, value, f"{file}:{line}" if line else f"{file}", file.parent)
+        line = positions.line_of(name, text)
+        lines = positions.lines_of_tables(name, text) if name == ROUTE else ()
+        yield Given(name, value, f"{file}:{line}" if line else f"{file}", file.parent, lines)
 
 
 def _syntax(file: Path, message: str, text: str) -> str:
@@ -118,83 +109,17 @@ def _syntax(file: Path, message: str, text: str) -> str:
 
 def _beyond(file: Path, text: str, at: int, what: str) -> str:
     """A problem with the valid TOML at `at` that is beyond what we read: its line, and the key that it belongs to."""
-    before = text[:at]
-    keys = re.findall(r"^[ \t]*([^\s=#]+)[ \t]*=", before, re.MULTILINE)
-    return f"{file}:{before.count(chr(10)) + 1}: {f'{keys[-1]}: ' if keys else ''}{what}"
+    line, key = positions.beyond(text, at)
+    return f"{file}:{line}: {key}{what}"
 
 
-def _depth_reached(text: str, depth: int) -> int:
-    """Where brackets stand `depth` deep for the first time, else 0."""
-    open_now = 0
-    for found in re.finditer(r"[\[{\]}]", text):
-        open_now += 1 if found[0] in "[{" else -1
-        if open_now == depth:
-            return found.start()
-    return 0
-
-
-def _line_of(name: str, text: str) -> int | None:
-    """The line where a top-level key or table begins; tomllib keeps no positions."""
-    found = re.search(rf"^[ \t]*(?:\[+[ \t]*)?[\"']?{re.escape(name)}[\"']?[ \t]*[.=\]]", text, re.MULTILINE)
-    return text.count("\n", 0, found.start()) + 1 if found else None
-
-
-def _from_env(env: Mapping[str, str]) -> Iterator[_Given]:
+def _from_env(env: Mapping[str, str]) -> Iterator[Given]:
     for variable in sorted(v for v in env if v.startswith(PREFIX)):
         if value := env[variable].strip():
-            yield _Given(variable.removeprefix(PREFIX).lower(), value, variable)
+            yield Given(variable.removeprefix(PREFIX).lower(), value, variable)
 
 
-def _from_flags(flags: Mapping[str, object]) -> Iterator[_Given]:
+def _from_flags(flags: Mapping[str, object]) -> Iterator[Given]:
     for name, value in flags.items():
         if value is not None and value != ():
-            yield _Given(name, value, f"--{name.replace('_', '-')}")
-
-
-def _unknown(item: _Given, known: Mapping[str, Setting]) -> str:
-    def spelled(name: str) -> str:
-        if item.origin.startswith(PREFIX):
-            return known[name].variable
-        return known[name].flag if item.origin.startswith("--") else name
-
-    near = get_close_matches(item.name.lower().replace("-", "_"), known, n=1)
-    hint = f"did you mean {spelled(near[0])}?" if near else f"the settings are {', '.join(map(spelled, known))}"
-    return f"unknown setting {item.name!r}; {hint}"
-
-
-def _wrong(error: ErrorDetails, given: Mapping[str, _Given], known: Mapping[str, Setting]) -> str:
-    context: dict[str, Any] = error.get("ctx", {})
-    if not error["loc"]:  # the settings contradict each other
-        sources = ", ".join(f"{k} from {given[k].origin if k in given else 'default'}" for k in context["keys"])
-        return f"{error['msg']}: {sources}"
-    item, setting = given[str(error["loc"][0])], known[str(error["loc"][0])]
-    # A variable and a flag are named after their setting already; a line of a file is not.
-    place = item.origin if item.origin in (setting.variable, setting.flag) else f"{item.origin}: {setting.name}"
-    if error["type"] in ("no_file", "no_language"):
-        return f"{place}: {error['msg']}"
-    message = f"{place}: {_shown(item, setting)} is not {setting.accepts}"
-    if error["type"] == "value_error":
-        message += f": {context['error']}"
-    elif error["type"] == "less_than_equal" and f"{context['le']}" not in setting.accepts:
-        message += f": it is more than {context['le']}"
-    near = get_close_matches(item.value.lower(), setting.words, n=1) if isinstance(item.value, str) else []
-    return message + (f"; did you mean {near[0]!r}?" if near else "")
-
-
-def _shown(item: _Given, setting: Setting) -> str:
-    """The value as written, unless it may hold a secret: a token, a URL with credentials, a query or a fragment, or a
-    key where the name of its variable belongs."""
-    value = item.value
-    plain_url = isinstance(value, str) and not any(char in value for char in "@?#")
-    if isinstance(value, SecretStr) or setting.name in _SECRET or (setting.name in _URLS and not plain_url):
-        return "the value"
-    if isinstance(value, bool):
-        return str(value).lower()
-    try:
-        return _clipped(repr(value))
-    except (ValueError, RecursionError):  # a number of 5,000 digits, a table 1,000 deep
-        return "the value"
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= 100 else f"{text[:99]}…"
+            yield Given(name, value, f"--{name.replace('_', '-')}")

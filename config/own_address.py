@@ -1,4 +1,5 @@
-"""Whether an upstream's address is one that we listen on ourselves: a request would come back again and again.
+"""Whether an upstream's address is one that we listen on ourselves: a request would come back again and again. And
+whether what we listen on is this machine's own.
 
 Told by the words alone, nothing is looked up: another name of this machine is not recognised.
 """
@@ -29,6 +30,11 @@ def leads_to(url: str, host: str, port: int) -> bool:
     # "::" takes IPv4 too, "0.0.0.0" does not take IPv6.
     versions = {version for a in listening & _ANY.keys() for version in ((4, 6) if a.version == 6 else (4,))}
     return any(a.is_loopback and a.version in versions for a in called)
+
+
+def reaches_beyond(host: str) -> bool:
+    """Whether a server that listens on `host` can surely be reached from elsewhere; False for a name."""
+    return any(not address.is_loopback for address in _addresses(host))
 
 
 def _addresses(host: str) -> frozenset[_Address]:

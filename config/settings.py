@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
@@ -11,6 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from demur.config.own_address import leads_to
+from demur.config.routes import Route
 from demur.config.values import (
     Accepts,
     BaseUrl,
@@ -37,6 +39,8 @@ from demur.config.values import (
     mask_url,
 )
 
+#: The setting that is a list of tables, for which there is no variable and no flag.
+ROUTE = "route"
 _WILDCARDS = frozenset({"0.0.0.0", "::"})
 
 
@@ -53,6 +57,9 @@ class Settings(BaseModel):
     admin_host: Host = Field(default="127.0.0.1", description="address that the admin server (/metrics) listens on")
     admin_port: Port = Field(default=8788, description="port of the admin server; 0 takes a free one")
     admin_token: SecretOrNone = Field(default=None, description="bearer token that the admin server asks for")
+    client_token: SecretOrNone = Field(
+        default=None, description="token that clients must send, in place of a key or as x-refusal-token"
+    )
 
     stream_verdict: Annotated[Literal["chunk", "off"], Word] = Field(
         default="chunk",
@@ -118,6 +125,8 @@ class Settings(BaseModel):
         default="text", description="form of the program's log"
     )
 
+    route: tuple[Route, ...] = Field(default=(), description="other upstreams by model or path; the first match wins")
+
     @model_validator(mode="after")
     def _two_listeners(self) -> Settings:
         same_host = self.host == self.admin_host or bool({self.host, self.admin_host} & _WILDCARDS)
@@ -129,13 +138,21 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _not_its_own_upstream(self) -> Settings:
-        for prefix in ("", "admin_"):
+        ways: list[tuple[str, str, int | None]] = [("upstream", self.upstream, None)]
+        ways += [(ROUTE, route.upstream, index) for index, route in enumerate(self.route)]
+        for (key, url, index), prefix in product(ways, ("", "admin_")):
             host, port = getattr(self, f"{prefix}host"), getattr(self, f"{prefix}port")
-            if leads_to(self.upstream, host, port):
+            if leads_to(url, host, port):
                 raise PydanticCustomError(
                     "conflict",
-                    "upstream is demur itself, listening on {host} port {port}; requests would go in circles",
-                    {"host": host, "port": port, "keys": ("upstream", f"{prefix}host", f"{prefix}port")},
+                    "{what} is demur itself, listening on {host} port {port}; requests would go in circles",
+                    {
+                        "what": "upstream" if index is None else f"the upstream of {ROUTE} {index + 1}",
+                        "host": host,
+                        "port": port,
+                        "keys": (key, f"{prefix}host", f"{prefix}port"),
+                        "route": index,
+                    },
                 )
         return self
 
@@ -151,11 +168,12 @@ class Settings(BaseModel):
         return self
 
     def masked(self) -> dict[str, object]:
-        """All values by name, safe to show: the token and credentials in URLs replaced."""
+        """All values by name, safe to show: tokens, credentials in URLs and the values of added headers replaced."""
         shown: dict[str, object] = {}
         for name in type(self).model_fields:
             value = getattr(self, name)
             shown[name] = "****" if isinstance(value, SecretStr) else value
+        shown[ROUTE] = tuple(route.masked() for route in self.route)
         shown["upstream"] = mask_url(self.upstream)
         shown["judge_url"] = self.judge_url and mask_url(self.judge_url)
         return shown
@@ -185,8 +203,13 @@ class Setting:
 
 
 def describe() -> Mapping[str, Setting]:
-    """Every setting by name, in the order of `Settings`."""
-    return {name: _describe(name, field) for name, field in Settings.model_fields.items()}
+    """Every setting by name, in the order of `Settings`, without the routes."""
+    return {name: _describe(name, field) for name, field in Settings.model_fields.items() if name != ROUTE}
+
+
+def describe_route() -> Mapping[str, Setting]:
+    """The keys of a `[[route]]` by name."""
+    return {name: _describe(name, field) for name, field in Route.model_fields.items()}
 
 
 def _describe(name: str, field: FieldInfo) -> Setting:

@@ -21,6 +21,7 @@ from starlette.routing import Route
 from demur.classifier.judge import Classifier
 from demur.config import Settings
 from demur.proxy.capture import content_capture
+from demur.proxy.credentials import ClientToken
 from demur.proxy.errors import OwnError
 from demur.proxy.lookup import PREFIX, look_up, unknown
 from demur.proxy.observe import Observers, Sink, Tracer
@@ -74,7 +75,8 @@ def create_app(
     transport: httpx.AsyncBaseTransport | None = None,
     reviews: Reviews | None = None,
 ) -> App:
-    """The whole proxy as one ASGI application. Raises LexiconError, or OSError / ssl.SSLError for a bad `ca_file`."""
+    """The whole proxy as one ASGI application. Raises LexiconError, ConfigError when a variable that a route
+    names has no key, or OSError / ssl.SSLError for a bad `ca_file`."""
     store = store or VerdictStore(ttl=settings.verdict_ttl, keep=settings.verdict_keep)
     transport = transport or AiohttpTransport(idle_timeout=settings.idle_timeout, ca_file=settings.ca_file)
     classifier = classifier or Classifier(
@@ -82,11 +84,14 @@ def create_app(
     )
     observers = Observers(sinks, store=store, tracer=telemetry, reviewer=reviews)
     relay = Relay(settings, transport=transport, classifier=classifier, observers=observers)
-    return App(relay, _own_endpoints(relay, store), transport, reviews)
+    return App(relay, _own_endpoints(relay, store, settings), transport, reviews)
 
 
-def _own_endpoints(relay: Relay, store: VerdictStore) -> Starlette:
-    """`/-/healthy`, `/-/ready` and `/-/verdicts/{id}`."""
+def _own_endpoints(relay: Relay, store: VerdictStore, settings: Settings) -> Starlette:
+    """`/-/healthy` and `/-/ready`, which are open, and `/-/verdicts/{id}`, which asks for the client token if there is
+    one.
+    """
+    token = ClientToken(settings.client_token.get_secret_value()) if settings.client_token else None
     text = content_capture().text
 
     async def healthy(request: Request) -> Response:
@@ -98,6 +103,8 @@ def _own_endpoints(relay: Relay, store: VerdictStore) -> Starlette:
         return _json({"ready": True})
 
     async def verdict(request: Request) -> Response:
+        if token is not None:
+            token.admit(request.method, request.headers.raw, request.scope["query_string"])
         id = request.path_params["id"]
         if (found := look_up(store, id, text=text)) is None:
             raise HTTPException(404, unknown(id))
@@ -105,7 +112,7 @@ def _own_endpoints(relay: Relay, store: VerdictStore) -> Starlette:
         return _answer(body, status)
 
     routes = [Route("/-/healthy", healthy), Route("/-/ready", ready), Route(f"{PREFIX}{{id}}", verdict)]
-    return Starlette(routes=routes, exception_handlers={HTTPException: _say})
+    return Starlette(routes=routes, exception_handlers={HTTPException: _say, OwnError: _say_own})
 
 
 def _json(content: Any, status: int = 200) -> Response:
@@ -116,6 +123,13 @@ async def _say(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException)
     code = "method_not_allowed" if exc.status_code == 405 else "not_found"
     return _answer(OwnError(exc.status_code, code, exc.detail).body(), exc.status_code)
+
+
+async def _say_own(request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, OwnError)
+    answer = _answer(exc.body(), exc.status)
+    answer.headers.raw.extend(exc.headers)
+    return answer
 
 
 def _answer(body: bytes, status: int) -> Response:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from email.utils import formatdate
 
 import httpx
 import msgspec
 
-from demur.proxy.observe import End
+from demur.proxy.observe import TURNED_AWAY, End
 
 Headers = list[tuple[bytes, bytes]]
 
 
 class OwnError(Exception):
-    """An answer that we give in the upstream's place, and how the exchange ended thereby."""
+    """An answer that we give in the upstream's place, with some `headers`, and how the exchange ended thereby."""
 
-    def __init__(self, status: int, code: str, message: str, end: End = "rejected") -> None:
+    def __init__(
+        self, status: int, code: str, message: str, end: End = "rejected", headers: Sequence[tuple[bytes, bytes]] = ()
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.end: End = end
+        self.headers = headers
 
     def body(self) -> bytes:
         kind = "invalid_request_error" if self.status < 500 else "upstream_error"
-        if self.end in ("rejected", "shutdown") and self.status >= 500:
+        if self.end in TURNED_AWAY and self.status >= 500:
             kind = "server_error"
         return msgspec.json.encode(
             {"error": {"message": f"demur: {self}", "type": kind, "param": None, "code": self.code}}
@@ -33,6 +37,26 @@ class OwnError(Exception):
 def too_large(limit: int) -> OwnError:
     return OwnError(
         413, "request_too_large", f"the request body is over the limit of {limit} bytes (max_request_bytes)"
+    )
+
+
+def no_client_token() -> OwnError:
+    return OwnError(
+        401,
+        "invalid_client_token",
+        "this proxy asks for its client token (client_token): as the client's key, or as x-refusal-token beside it",
+        "unauthorized",
+        [(b"www-authenticate", b"Bearer")],
+    )
+
+
+def overloaded(limit: int) -> OwnError:
+    return OwnError(
+        503,
+        "too_many_exchanges",
+        f"{limit} exchanges are open, which is the limit (max_exchanges)",
+        "overloaded",
+        [(b"retry-after", b"1")],
     )
 
 

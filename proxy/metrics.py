@@ -23,7 +23,7 @@ OPERATION_BUCKETS = tuple(0.01 * 2**n for n in range(14))
 #: Seconds. The goal for a verdict is 200 µs at 2 kB, 1 ms at 16 kB.
 CLASSIFIER_BUCKETS = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
 #: Ends that are not the upstream's doing.
-_NOT_UPSTREAM = frozenset({"client_disconnect", "rejected", "internal_error"})
+_NOT_UPSTREAM = frozenset({"client_disconnect", "rejected", "unauthorized", "overloaded", "internal_error"})
 
 
 class Metrics:
@@ -81,8 +81,8 @@ class Metrics:
         self._requests = Counter("refusal_requests", "Requests by how they ended.", ("end",), registry=self._registry)
         self._errors = Counter(
             "refusal_upstream_errors",
-            "Failed upstream calls by error status or kind of failure.",
-            ("error_type",),
+            "Failed upstream calls by error status or kind of failure, and by upstream.",
+            ("error_type", "server_address"),
             registry=self._registry,
         )
         self.in_flight = Gauge("refusal_requests_in_flight", "Requests not yet ended.", registry=self._registry)
@@ -106,7 +106,7 @@ class Metrics:
         self._requests.labels(exchange.end).inc()
         error = error_type(exchange)
         if error is not None and error not in _NOT_UPSTREAM:
-            self._errors.labels(error).inc()
+            self._errors.labels(error, exchange.upstream_host).inc()
         if exchange.api is None:
             return
         model, provider = self._model(exchange.ask.model), exchange.provider or ""

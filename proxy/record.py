@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import Any, Protocol
 
-from demur.classifier.apis import api_of_path, provider_of
+from demur.classifier.apis import api_of_path, model_of_path, provider_of
 from demur.classifier.trace import Ask
 from demur.classifier.verdict import Verdict
 from demur.proxy import headers
@@ -27,7 +27,10 @@ class Place(Protocol):
 
 
 class Record:
-    """`api` is None unless the answer is judged: a POST to a path that we know. Times are perf_counter's."""
+    """`api` is None unless the answer is judged: a POST to a path that we know. Times are perf_counter's.
+
+    `model` is what the request is for, as far as its path and what was read of its body say so.
+    """
 
     def __init__(self, scope: dict[str, Any], place: Place) -> None:
         self.started_ns = time.time_ns()
@@ -36,9 +39,9 @@ class Record:
         self.method: str = scope["method"]
         self.path: str = scope["raw_path"].decode("ascii", "replace")
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
-        self.place = place
         self.api = api_of_path(self.path) if self.method == "POST" and not self._sends_parts() else None
-        self.provider = provider_of(self.api, place.host) if self.api else None
+        self.comes_from(place)
+        self.model = model_of_path(self.path)
         self.tag = headers.tag(self.headers)
         self.ask = Ask()
         self.spans: Spans | None = None
@@ -51,9 +54,15 @@ class Record:
         self.end: End = "complete"
         self.error: str | None = None
 
+    def comes_from(self, place: Place) -> None:
+        """The answer comes from there."""
+        self.place = place
+        self.provider = provider_of(self.api, place.host) if self.api else None
+
     def asked(self, ask: Ask) -> None:
-        # Gemini and Vertex say in the path that they stream.
-        self.ask = replace(ask, stream=True) if ":stream" in self.path else ask
+        # Gemini, Vertex and others say in the path what the model is, and that they stream.
+        self.model = self.model or ask.model
+        self.ask = replace(ask, stream=ask.stream or ":stream" in self.path, model=ask.model or self.model)
 
     def ended(self, end: End, error: str) -> None:
         """It did not end well, and why. On a judged path it gets a verdict all the same, without a label."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
@@ -24,15 +25,16 @@ import httpx
 from demur.classifier.judge import Classifier
 from demur.config import Settings
 from demur.proxy import errors, headers, passage
+from demur.proxy.credentials import ClientToken
 from demur.proxy.errors import OwnError
 from demur.proxy.headers import Headers
 from demur.proxy.inspection import PIECE, judge_body, unjudged
 from demur.proxy.leash import Cut, Leash, Receive
-from demur.proxy.observe import Observers
+from demur.proxy.observe import TURNED_AWAY, Observers
 from demur.proxy.passage import Way, coding_of, way_of
 from demur.proxy.record import Record
+from demur.proxy.routes import Router
 from demur.proxy.upload import Upload, body_of, headers_of
-from demur.proxy.urls import Base
 
 logger = logging.getLogger("demur.relay")
 
@@ -57,11 +59,13 @@ class Relay:
         self._transport = transport
         self._classifier = classifier
         self._signed = f"{classifier.name}/{classifier.rules_version}".encode("ascii")
-        self._base = Base.parse(settings.upstream)
+        self._router = Router(settings, os.environ)
+        token = settings.client_token
+        self._token = ClientToken(token.get_secret_value()) if token else None
         self._timeout = {"connect": settings.connect_timeout, "read": settings.first_byte_timeout}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        record = Record(scope, self._base)
+        record = Record(scope, self._router.default)
         self.observers.began()
         try:
             async with Leash(receive, self._settings.total_timeout) as leash:
@@ -89,23 +93,26 @@ class Relay:
         """Returns once the head of the upstream's answer is there."""
         if self.draining:
             raise errors.draining()
+        path, query = scope["raw_path"], scope["query_string"]
+        if self._token is not None:
+            record.headers, query = self._token.admit(record.method, record.headers, query)
         if (headers.get(record.headers, b"upgrade") or b"").lower() == b"websocket":
             raise errors.no_websocket()
         if (headers.get(record.headers, b"transfer-encoding") or b"chunked").lower() != b"chunked":
             raise errors.no_transfer_coding()
-        body = await body_of(record, leash, self._settings.max_request_bytes)
+        limit, ask_model = self._settings.max_request_bytes, self._router.asks_for_model(path)
+        body = await body_of(record, leash, limit, ask_model=ask_model)
+        destination = self._router.choose(path, record.model)
+        record.comes_from(destination)
         trace = self._start_spans(record, body)
         if record.api is not None:
             self.observers.pending(record.id)
         request = httpx.Request(
             record.method,
-            self._base.url,
-            headers=headers_of(record, self._base.netloc, body, trace),
+            destination.base.url,
+            headers=headers_of(record, destination, body, trace),
             stream=httpx.ByteStream(body) if isinstance(body, bytes) else body,
-            extensions={
-                "target": self._base.target(scope["raw_path"], scope["query_string"]),
-                "timeout": self._timeout,
-            },
+            extensions={"target": destination.target(path, query), "timeout": self._timeout},
         )
         try:
             response = await self._transport.handle_async_request(request)
@@ -224,11 +231,11 @@ class Relay:
     async def _fail(self, record: Record, error: OwnError, send: Send) -> None:
         """Answers with our own error; once a head has gone out it breaks off: the server closes without a clean end."""
         record.ended(error.end, str(error))
-        log = logger.info if error.end in ("rejected", "shutdown") else logger.warning
+        log = logger.info if error.end in TURNED_AWAY else logger.warning
         log("%s %s ended by %s: %s", record.method, record.path, error.end, error)
         if record.status_code is None:
             body = error.body()
-            head = errors.json_headers(len(body))
+            head = [*errors.json_headers(len(body)), *error.headers]
             if self.draining:
                 head.append((b"connection", b"close"))
             if record.judged is not None:

@@ -22,7 +22,7 @@ from typing import Any
 import uvicorn
 
 from demur.classifier.lexicon import LexiconError
-from demur.config import Settings
+from demur.config import ConfigError, Settings, open_relay_of
 from demur.proxy import logs
 from demur.proxy.admin import create_admin_app
 from demur.proxy.app import App, create_app
@@ -104,7 +104,7 @@ def serve(settings: Settings, ready: Ready, *, reviews: Reviews | None = None) -
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_serve(settings, ready, reviews))
-    except (ServerError, TelemetryError, VerdictLogError, LexiconError) as error:
+    except (ConfigError, ServerError, TelemetryError, VerdictLogError, LexiconError) as error:
         sys.stderr.write(f"demur: {error}\n")
         return 1
     return 0
@@ -113,6 +113,8 @@ def serve(settings: Settings, ready: Ready, *, reviews: Reviews | None = None) -
 async def _serve(settings: Settings, ready: Ready, reviews: Reviews | None) -> None:
     with ExitStack() as closing:
         proxy_sockets = _listen("port", settings.host, settings.port, closing)
+        if open_relay := open_relay_of(settings, [bound.getsockname()[0] for bound in proxy_sockets]):
+            raise ServerError(open_relay)
         admin_sockets = _listen("admin_port", settings.admin_host, settings.admin_port, closing)
         app, metrics = _assemble(settings, closing, reviews)
         token = settings.admin_token.get_secret_value() if settings.admin_token else None

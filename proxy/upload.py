@@ -1,6 +1,7 @@
 """The client's request on its way up: what of it is read, what is turned away, which headers go with it.
 
-The body of a judged request is read whole first, for its ask and for `stream`; any other goes up as it comes.
+The body of a judged request is read whole first, for its ask and for `stream`; so is any other JSON body whose model
+decides where it goes. The rest goes up as it comes.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import AsyncIterator, Sequence
 
 import httpx
 
+from demur.classifier.request import read_model
 from demur.proxy import coding, errors, headers
 from demur.proxy.errors import OwnError
 from demur.proxy.inspection import ask_of
 from demur.proxy.leash import Cut, Leash
 from demur.proxy.record import Record
+from demur.proxy.routes import Destination
 
 #: Bytes of a body that are not joined and read in one go.
 LARGE = 4 * 1024 * 1024
@@ -38,32 +41,33 @@ class Upload(httpx.AsyncByteStream):
         self._leash.watch()
 
 
-async def body_of(record: Record, leash: Leash, limit: int) -> bytes | Upload:
+async def body_of(record: Record, leash: Leash, limit: int, *, ask_model: bool) -> bytes | Upload:
     """The request's body. Raises OwnError when it is over `limit` bytes, Cut when the client leaves.
 
-    Of a judged request it reads the ask into `record`.
+    Of a judged request it reads the ask into `record`; of any other the model, where `ask_model` says so.
     """
     length = headers.get(record.headers, b"content-length")
     if length is not None and int(length) > limit:
         raise errors.too_large(limit)
     if record.api is not None:
-        body = b"".join([piece async for piece in _pieces(leash, limit)])
-        leash.watch()
-        if len(body) > LARGE:
-            await asyncio.sleep(0)  # joining and reading take milliseconds each: others get their turn between
+        body = await _whole(leash, limit)
         record.asked(ask_of(body, record.api))
         return body
     if length in (None, b"0") and headers.get(record.headers, b"transfer-encoding") is None:
         leash.watch()
         return b""
+    if ask_model and record.model is None and _may_be_json(record):
+        body = await _whole(leash, limit)
+        record.model = read_model(body)
+        return body
     return Upload(leash, limit)
 
 
 def headers_of(
-    record: Record, host: bytes, body: bytes | Upload, trace: Sequence[tuple[bytes, bytes]]
+    record: Record, destination: Destination, body: bytes | Upload, trace: Sequence[tuple[bytes, bytes]]
 ) -> headers.Headers:
-    """The headers that go up with it; `host` is the upstream's, `trace` replaces the client's trace context."""
-    up = [(b"host", host), *headers.upstream(record.headers)]
+    """The headers that go up with it; `trace` replaces the client's trace context."""
+    up = [(b"host", destination.base.netloc), *headers.upstream(record.headers)]
     if headers.get(up, b"content-length") is None:
         if isinstance(body, Upload):
             up.append((b"transfer-encoding", b"chunked"))
@@ -77,7 +81,21 @@ def headers_of(
             up.append((b"accept-encoding", accepted))
     if trace:
         up = [*headers.without(up, b"traceparent", b"tracestate"), *trace]
-    return up
+    return destination.headers(record.method, up)
+
+
+def _may_be_json(record: Record) -> bool:
+    """By its content type; curl calls what it sends a form, whatever that is."""
+    kind = (headers.get(record.headers, b"content-type") or b"").lower()
+    return not kind or b"json" in kind or kind.startswith(b"application/x-www-form-urlencoded")
+
+
+async def _whole(leash: Leash, limit: int) -> bytes:
+    body = b"".join([piece async for piece in _pieces(leash, limit)])
+    leash.watch()
+    if len(body) > LARGE:
+        await asyncio.sleep(0)  # joining and reading take milliseconds each: others get their turn between
+    return body
 
 
 async def _pieces(leash: Leash, limit: int) -> AsyncIterator[bytes]:

@@ -41,10 +41,13 @@ class Base:
 
         `http://h/v1` or `http://h` with `/v1/models` gives `/v1/models`; `http://h` with `/models` gives `/models`.
         """
-        path = raw_path
-        while path.startswith(b"//"):
-            path = path[1:]
+        path = path_of(raw_path)
         if self.prefix.endswith(_VERSION) and (path == _VERSION or path.startswith(_VERSION + b"/")):
             path = path[len(_VERSION) :]
         target = self.prefix + path or b"/"
         return target + b"?" + query if query else target
+
+
+def path_of(raw_path: bytes) -> bytes:
+    """The path with one slash before it, otherwise as it came."""
+    return b"/" + raw_path.lstrip(b"/") if raw_path.startswith(b"//") else raw_path

@@ -145,6 +145,7 @@ def record(exchange: Exchange, *, text: bool = False) -> dict[str, Any]:
         "api": exchange.api,
         "method": exchange.method,
         "path": exchange.path,
+        "upstream": f"{exchange.upstream_host}:{exchange.upstream_port}",
         "tag": exchange.tag,
         "stream": exchange.stream,
         "status_code": exchange.status_code,

@@ -15,6 +15,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "admin_host": "127.0.0.1",
         "admin_port": 8788,
         "admin_token": None,
+        "client_token": None,
         "stream_verdict": "chunk",
         "verdict_ttl": 600,
         "verdict_keep": 10_000,
@@ -43,6 +44,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "judge_output_price": None,
         "log_level": "info",
         "log_format": "text",
+        "route": (),
     }
 
 

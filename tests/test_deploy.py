@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from demur.config import Settings, describe, load
+from demur.config import Settings, describe, describe_route, load
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 EXAMPLE = DEPLOY / "demur.toml"
@@ -31,7 +31,17 @@ def test_the_example_configuration_shows_every_setting_with_its_default(tmp_path
     )
     loaded = load(file, {})
     assert loaded.settings == Settings()
-    assert [name for name, origin in loaded.origins.items() if origin == "default"] == []
+    assert [name for name, origin in loaded.origins.items() if origin == "default"] == ["route"]
+
+
+def test_the_example_configuration_shows_a_route_with_every_key(tmp_path: Path) -> None:
+    file = tmp_path / "demur.toml"
+    text = EXAMPLE.read_text(encoding="utf-8")
+    file.write_text(re.sub(r"^#(?=\[\[|\w)", "", text, flags=re.MULTILINE), encoding="utf-8")
+    [route] = load(file, {}).settings.route
+    assert route.model_fields_set == set(describe_route())
+    for key in describe_route().values():
+        assert f"\n## {key.description}\n#{key.name} = " in text
 
 
 @pytest.mark.parametrize("name", describe())

@@ -63,8 +63,8 @@ def test_ends_and_upstream_errors_are_told_apart() -> None:
     metrics.ended(exchange(end="client_disconnect"))
     metrics.ended(exchange(end="rejected", status_code=413))
     assert samples(metrics, "refusal_upstream_errors_total") == {
-        (("error_type", "429"),): 1.0,
-        (("error_type", "idle_timeout"),): 1.0,
+        (("error_type", "429"), ("server_address", "api.example.test")): 1.0,
+        (("error_type", "idle_timeout"), ("server_address", "api.example.test")): 1.0,
     }
     assert samples(metrics, "refusal_requests_total") == {
         (("end", "complete"),): 2.0,

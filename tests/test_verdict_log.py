@@ -62,6 +62,7 @@ def test_a_record_says_who_what_how_long_and_the_verdict() -> None:
         "api": "openai.chat",
         "method": "POST",
         "path": "/v1/chat/completions",
+        "upstream": "api.example.test:443",
         "tag": "team-a",
         "stream": False,
         "status_code": 200,
