@@ -20,5 +20,14 @@ The way of one request:
                                    lookup       how they are told
     second_opinion  may review the verdict when all is over; then they hear of it again
 
+Where no proxy stands, others carry the exchange, and it is judged from beside:
+
+    witness     one exchange: told what comes by, it says what goes on (passage, inspection, finish, record)
+      middleware        inside an application that serves the API itself
+        application     who hears of its exchanges
+        call            one call of it, message by message
+      client_transport  inside a client process, around a transport of httpx or httpx2
+        client_watch    one exchange of it
+
 Traffic comes first: bytes go on before they are looked at, and whatever fails in looking at them changes none.
 """

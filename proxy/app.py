@@ -23,7 +23,7 @@ from demur.config import Settings
 from demur.proxy.capture import content_capture
 from demur.proxy.credentials import ClientToken
 from demur.proxy.errors import OwnError
-from demur.proxy.lookup import PREFIX, look_up, unknown
+from demur.proxy.lookup import PREFIX, look_up, not_found
 from demur.proxy.observe import Observers, Sink, Tracer
 from demur.proxy.relay import Relay
 from demur.proxy.second_opinion import Reviews
@@ -106,9 +106,7 @@ def _own_endpoints(relay: Relay, store: VerdictStore, settings: Settings) -> Sta
         if token is not None:
             token.admit(request.method, request.headers.raw, request.scope["query_string"])
         id = request.path_params["id"]
-        if (found := look_up(store, id, text=text)) is None:
-            raise HTTPException(404, unknown(id))
-        status, body = found
+        status, body = look_up(store, id, text=text) or (404, not_found(id))
         return _answer(body, status)
 
     routes = [Route("/-/healthy", healthy), Route("/-/ready", ready), Route(f"{PREFIX}{{id}}", verdict)]

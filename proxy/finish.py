@@ -45,6 +45,11 @@ class FinishChunk:
         self._began = -1  # its offset in the stream, comments included; -1: none arrives that can still get a key
         self._between = True  # between two events
 
+    @property
+    def held(self) -> bytes:
+        """What has come and not gone on yet."""
+        return bytes(self._held)
+
     def passes(self, chunk: bytes) -> bool:
         """Whether `chunk` is whole events without a finish reason: it may go on now, then `inspection.later` it."""
         return self._between and chunk.endswith(_BLANK_LINES) and not may_finish(chunk)

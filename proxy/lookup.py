@@ -22,6 +22,8 @@ def look_up(store: VerdictStore, id: str, *, text: bool) -> tuple[int, bytes] | 
     return 200, msgspec.json.encode(found.to_dict(text=text))
 
 
-def unknown(id: str) -> str:
-    """What is said then."""
-    return f"there is no verdict under this id, or no longer: {id[:64]}"
+def not_found(id: str) -> bytes:
+    """The JSON that is then sent with 404, in the shape that OpenAI's clients read."""
+    message = f"demur: there is no verdict under this id, or no longer: {id[:64]}"
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": "not_found"}
+    return msgspec.json.encode({"error": error})

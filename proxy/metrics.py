@@ -27,7 +27,8 @@ _NOT_UPSTREAM = frozenset({"client_disconnect", "rejected", "unauthorized", "ove
 
 
 class Metrics:
-    """A sink with its own registry. `tag_limit` caps the distinct `x-refusal-tag` values kept as labels.
+    """A sink, with its own `registry` if it gets none. `tag_limit` caps the distinct `x-refusal-tag` values that are
+    kept as labels.
 
     Counts kept elsewhere are read at scrape time: `dropped_spans` and `dropped_events` (lost by the exporters),
     `lost_records` (by the verdict log), `dropped_reviews` (verdicts that a second opinion never read). Whoever knows
@@ -42,8 +43,9 @@ class Metrics:
         dropped_events: Callable[[], int] | None = None,
         lost_records: Callable[[], int] | None = None,
         dropped_reviews: Callable[[], int] | None = None,
+        registry: CollectorRegistry | None = None,
     ) -> None:
-        self._registry = CollectorRegistry(auto_describe=True)
+        self._registry = registry or CollectorRegistry(auto_describe=True)
         self._model = LabelCap(MODEL_LIMIT)
         self._tag = LabelCap(tag_limit)
         # The one place where instruments are made; the order is that of the scrape.

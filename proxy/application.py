@@ -1,0 +1,97 @@
+"""Who hears of the exchanges of an application that carries the middleware: as in the proxy, as far as it has it all.
+
+An application brings its own packages: without prometheus_client there are no metrics, without OpenTelemetry no spans.
+What only the proxy needs (its servers, its HTTP client) is not imported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from demur.config import Settings
+from demur.proxy.capture import content_capture
+from demur.proxy.observe import Observers, Sink
+from demur.proxy.store import VerdictStore
+from demur.proxy.verdict_log import VerdictLog
+
+if TYPE_CHECKING:
+    from demur.proxy.metrics import Metrics
+    from demur.proxy.telemetry import Telemetry
+    from demur.proxy.telemetry_current import CurrentSpan
+
+logger = logging.getLogger("demur.middleware")
+
+# Of all applications of this process.
+_in_flight: WeakSet[Observers] = WeakSet()
+_known: list[Metrics] = []
+
+
+class Listeners:
+    """The observers of one application. Raises VerdictLogError when the log can't be opened. `close` flushes; it
+    blocks, a few seconds at most."""
+
+    def __init__(self, settings: Settings, sinks: Sequence[Sink]) -> None:
+        self.store = VerdictStore(ttl=settings.verdict_ttl, keep=settings.verdict_keep)
+        self.text = content_capture().text
+        self.most_request_bytes = settings.max_request_bytes
+        self._closing: list[Callable[[], None]] = []
+        own: list[Sink] = []
+        if settings.verdict_log:
+            log = VerdictLog(settings.verdict_log, capture=content_capture())
+            own.append(log)
+            self._closing.append(log.close)
+        telemetry = _telemetry()
+        if telemetry is not None:
+            self._closing.append(telemetry.shutdown)
+        if importlib.util.find_spec("prometheus_client"):
+            own.append(_metrics(settings.tag_limit))
+        self.observers = Observers([*own, *sinks], store=self.store, tracer=telemetry)
+        _in_flight.add(self.observers)
+
+    def current_span(self) -> CurrentSpan | None:
+        """The span that is current where the application is called, if somebody began one."""
+        return self.observers.attempt("telemetry", _current_span)
+
+    def close(self) -> None:
+        closing, self._closing = self._closing, []
+        for close in closing:
+            close()
+
+
+def _metrics(tag_limit: int) -> Metrics:
+    """Ours beside those of the application: once in a process, shown wherever it shows its own."""
+    from prometheus_client import REGISTRY
+
+    from demur.proxy.metrics import Metrics
+
+    if not _known:
+        metrics = Metrics(tag_limit=tag_limit, registry=REGISTRY)
+        metrics.in_flight.set_function(lambda: sum(observers.in_flight for observers in list(_in_flight)))
+        _known.append(metrics)
+    return _known[0]
+
+
+def _telemetry() -> Telemetry | None:
+    """Spans of our own, for requests that come without one. The variables are the application's as well: what it does
+    by them need not be what we can do."""
+    try:
+        from demur.proxy.telemetry import Telemetry, TelemetryError
+    except ImportError:
+        return None
+    try:
+        return Telemetry.from_env()
+    except (TelemetryError, ImportError) as error:
+        logger.warning("no spans of demur's own: %s", error)
+        return None
+
+
+def _current_span() -> CurrentSpan | None:
+    try:
+        from demur.proxy.telemetry_current import current_span
+    except ImportError:
+        return None
+    return current_span()

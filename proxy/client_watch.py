@@ -1,0 +1,145 @@
+"""One exchange of a client process, whichever library carries it: httpx or httpx2, synchronous or not.
+
+Takes what the transports read, says what goes on. Neither library is imported: their requests, answers and errors are
+alike, and are told apart by nothing but their names. Nothing here fails an exchange: a fault is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from demur.classifier.verdict import Verdict
+from demur.proxy.logs import Seldom
+from demur.proxy.observe import End, Exchange
+from demur.proxy.passage import Way
+from demur.proxy.witness import Witness
+
+logger = logging.getLogger("demur.client")
+
+#: Where the verdict stands in `response.extensions`.
+VERDICT = "demur.verdict"
+
+#: Called once for each exchange that is judged, when it is over, in the thread that read the answer.
+OnVerdict = Callable[[Verdict, Exchange], None]
+
+# Errors by name, before the head of the answer and after it; any other is the upstream's.
+_BEFORE: dict[str, End] = {"ConnectTimeout": "connect_timeout", "ReadTimeout": "first_byte_timeout"}
+_AFTER: dict[str, End] = {"ReadTimeout": "idle_timeout"}
+
+_seldom = Seldom()
+
+
+def complain(what: str, error: Exception) -> None:
+    if _seldom.due(what):
+        logger.error("%s (said once a minute at most)", what, exc_info=error)
+
+
+class Watch:
+    """`answered` first; then, of a whole answer, each piece to `takes` and `judge`; whatever is read by the client goes
+    through `passes`, `later`, `feed` and `close`. `failed` and `closed` end it early."""
+
+    def __init__(self, witness: Witness, request: Any, on_verdict: OnVerdict | None) -> None:
+        self.held: list[bytes] = []
+        self.error: Exception | None = None  # what the client is to meet once it has read what is held
+        self._witness = witness
+        self._request = request
+        self._on_verdict = on_verdict
+        self._size = 0
+        self._extensions: dict[str, Any] = {}
+        self._over = False
+        self.passes = witness.passes
+        self.later = witness.later
+        self.feed = witness.feed
+        self.release = witness.release
+
+    def answered(self, response: Any) -> Way:
+        """The head has come. UNREAD: nobody will look at this answer."""
+        try:
+            self._read_ask()
+            return self._witness.answered(response.status_code, list(response.headers.raw))
+        except Exception as error:
+            complain("an answer could not be observed; it passes unchanged", error)
+            self._over = True
+            return Way.UNREAD
+
+    def takes(self, piece: bytes) -> bool:
+        """Keeps a piece of a whole answer; False: it is too large, the rest is for the client only."""
+        self.held.append(piece)
+        self._size += len(piece)
+        return not self._witness.too_large(self._size)
+
+    async def judge(self) -> None:
+        """The whole answer is held, or what came of it before `error`."""
+        if self.error is not None:
+            self.failed(self.error)
+        elif self._witness.verdict is None:
+            try:
+                await self._witness.whole(b"".join(self.held))
+            except Exception as error:
+                complain("an answer could not be judged; it passes unchanged", error)
+                self._witness.unjudged("not_classified", "it could not be judged")
+            self._tell()
+
+    def response(self, response: Any, stream: Any) -> Any:
+        """The answer as the client gets it, with `stream` as its body."""
+        try:
+            head = self._witness.head()
+            ours = type(response)(response.status_code, headers=head, stream=stream, extensions=response.extensions)
+        except Exception as error:
+            complain("an answer could not get its headers; it passes without them", error)
+            response.stream = stream
+            ours = response
+        self._extensions = ours.extensions
+        if (verdict := self._witness.verdict) is not None:
+            self._extensions[VERDICT] = verdict
+        return ours
+
+    def close(self) -> bytes:
+        """All has come; what the client has still to get."""
+        rest = self._witness.close()
+        self._witness.stream_ended(cut=False)
+        self._tell()
+        return rest
+
+    def failed(self, error: BaseException) -> None:
+        """The transport raised `error`."""
+        if self._over:
+            return
+        before = self._witness.record.status_code is None
+        if before:
+            self._read_ask()
+        name = type(error).__name__
+        if isinstance(error, Exception):
+            end: End = (_BEFORE if before else _AFTER).get(name, "upstream_error")
+        else:  # cancelled, interrupted
+            end = "client_disconnect"
+        self._witness.ended(end, name)
+        self._tell()
+
+    def closed(self) -> None:
+        """The client wants no more."""
+        if not self._over:
+            self._witness.ended("client_disconnect", "the client closed its connection")
+            self._tell()
+
+    def _read_ask(self) -> None:
+        try:
+            body: bytes | None = self._request.content
+        except Exception:  # each library has its own class
+            body = None
+        self._witness.asked(body, "the request was sent as a stream")
+
+    def _tell(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        if (verdict := self._witness.verdict) is None:
+            return
+        self._extensions[VERDICT] = verdict
+        if self._on_verdict is not None:
+            try:
+                self._on_verdict(verdict, self._witness.record.exchange())
+            except Exception as error:
+                complain("on_verdict failed", error)

@@ -1,0 +1,186 @@
+"""The middleware when observing fails, when settings are wrong, and when somebody asks for a verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from applications import Called, Message, answering, called, part, start
+from test_middleware import EVENTS, KEY, REFUSED, SSE, STREAM, guarded, through
+
+from demur.classifier.judge import default_classifier
+from demur.config import Settings
+from demur.proxy.middleware import ID, RefusalMiddleware
+from demur.proxy.observe import Exchange
+
+# Faults
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize("where", ["asked", "answered", "head", "whole", "passes", "feed", "close", "stream_ended"])
+def test_a_fault_in_observing_changes_no_answer(
+    kind: str, where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(f"demur.proxy.witness.Witness.{where}", fail)
+    stream = kind == "text/event-stream"
+    whole = STREAM if stream else REFUSED
+    sent = [part(whole[:300]), part(whole[300:]), part(more=False)]
+    got, ended = through(answering(start(kind), *sent))
+    assert got.error is None
+    assert KEY.sub(b"", got.body) == whole
+    assert got.status == 200
+    assert len(ended) == 1
+    assert ("could not be observed" in caplog.text) == bool(
+        {"asked", "answered", "head"} & {where} or stream != (where == "whole")
+    )
+
+
+@pytest.mark.parametrize("where", ["demur.proxy.witness.Record", "demur.proxy.middleware.Server"])
+def test_a_request_that_cannot_be_observed_passes(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(where, None)
+    got, ended = through(answering(start(), part(REFUSED, more=False)))
+    assert got.messages == [start(), part(REFUSED, more=False)]
+    assert list(ended) == []
+
+
+def test_a_sink_that_fails_harms_nobody() -> None:
+    class Broken:
+        def ended(self, exchange: Exchange) -> None:
+            raise RuntimeError
+
+        def reviewed(self, exchange: Exchange) -> None: ...
+
+    guard = RefusalMiddleware(
+        answering(start(), part(REFUSED, more=False)),
+        settings=Settings(), classifier=default_classifier(), sinks=[Broken()],
+    )  # fmt: skip
+    got = asyncio.run(called(guard))
+    assert (got.error, got.get("x-refusal-verdict")) == (None, "hard_refusal")
+
+
+# Settings and the lifespan
+
+
+async def lifespan(app: Any) -> tuple[list[Message], list[str]]:
+    """Startup and shutdown; what the server was told, what the application heard."""
+    waiting = ["lifespan.startup", "lifespan.shutdown"]
+    told: list[Message] = []
+    heard: list[str] = []
+
+    async def receive() -> Message:
+        return {"type": waiting.pop(0)}
+
+    async def send(message: Message) -> None:
+        told.append(message)
+
+    await app({"type": "lifespan", "heard": heard}, receive, send)
+    return told, heard
+
+
+async def living(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] != "lifespan":
+        await answering(start(), part(REFUSED, more=False))(scope, receive, send)
+        return
+    for _ in range(2):
+        kind = (await receive())["type"]
+        scope["heard"].append(kind)
+        await send({"type": f"{kind}.complete"})
+
+
+def test_the_lifespan_passes() -> None:
+    told, heard = asyncio.run(lifespan(guarded(living)[0]))
+    assert [message["type"] for message in told] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert heard == ["lifespan.startup", "lifespan.shutdown"]
+
+
+def test_settings_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    log = tmp_path / "verdicts.jsonl"
+    monkeypatch.setenv("DEMUR_VERDICT_LOG", str(log))
+    monkeypatch.setenv("DEMUR_STREAM_VERDICT", "off")
+
+    async def run() -> Called:
+        guard = RefusalMiddleware(answering(SSE, part(STREAM, more=False)))
+        got = await called(guard)
+        guard.app = living
+        await lifespan(guard)
+        return got
+
+    assert asyncio.run(run()).body == STREAM
+    (line,) = log.read_text().splitlines()
+    assert json.loads(line)["verdict"]["label"] == "hard_refusal"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("DEMUR_STREAM_VERDICT", "chunky", "DEMUR_STREAM_VERDICT"),
+        ("DEMUR_VERDICT_LOG", "/nowhere/at/all.jsonl", "/nowhere/at/all.jsonl"),
+    ],
+)
+def test_a_wrong_setting_fails_the_startup_or_is_logged_once(
+    variable: str, value: str, says: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(variable, value)
+    told, heard = asyncio.run(lifespan(RefusalMiddleware(living)))
+    assert [message["type"] for message in told] == ["lifespan.startup.failed"]
+    assert says in told[0]["message"]
+    assert heard == []
+
+    guard = RefusalMiddleware(living)  # where no lifespan runs
+    for _ in range(2):
+        assert asyncio.run(called(guard)).messages == [start(), part(REFUSED, more=False)]
+    assert [says in record.message for record in caplog.records] == [True]
+
+
+# Looking up
+
+
+def looked_up(id: str = "", *, path: str = "/-/verdicts/", method: str = "GET", **scope: Any) -> Called:
+    """The verdict of a call, asked for by its id or by `id`."""
+    guard, _ = guarded(answering(start(), part(REFUSED, more=False)))
+
+    async def run() -> Called:
+        known = (await called(guard)).get("x-refusal-id")
+        return await called(guard, b"", path=path + (id or known or ""), method=method, **scope)
+
+    return asyncio.run(run())
+
+
+def test_a_verdict_is_looked_up_below_the_root_of_the_application() -> None:
+    got = looked_up()
+    assert (got.status, json.loads(got.body)["label"]) == (200, "hard_refusal")
+    assert "text" not in json.loads(got.body)["signals"][0]["spans"][0]
+    assert looked_up(path="/llm/-/verdicts/", root_path="/llm").status == 200
+    assert looked_up(root_path="/llm").status == 200
+    assert looked_up(method="HEAD").body == b""
+    unknown = looked_up("nothing")
+    assert (unknown.status, json.loads(unknown.body)["error"]["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["/-/verdicts", "/-/verdicts/", "/-/verdicts/a/b", "/-/healthy", "/x/-/verdicts/a"])
+def test_other_paths_are_the_applications(path: str) -> None:
+    guard, _ = guarded(answering(start(), part(b"mine", more=False)))
+    assert asyncio.run(called(guard, b"", path=path, method="GET")).body == b"mine"
+    assert asyncio.run(called(guard, b"", path="/-/verdicts/a", method="DELETE")).body == b"mine"
+
+
+def test_a_stream_that_runs_has_a_pending_verdict() -> None:
+    found: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send(SSE)
+        await send(part(EVENTS[0]))
+        found.append((await called(guard, b"", path=f"/-/verdicts/{scope[ID]}", method="GET")).status)
+        await send(part(STREAM[len(EVENTS[0]) :], more=False))
+        found.append((await called(guard, b"", path=f"/-/verdicts/{scope[ID]}", method="GET")).status)
+
+    guard, _ = guarded(app)
+    asyncio.run(called(guard))
+    assert found == [202, 200]
