@@ -183,15 +183,11 @@ class _Body:
             raise watch.error
         try:
             for piece in self._source:
-                if watch.passes(piece):
-                    yield piece
-                    watch.later(piece)
-                elif ready := watch.feed(piece):
+                if ready := watch.passing(piece):
                     yield ready
         except Exception as error:
-            if held := watch.release():
-                yield held
-            watch.failed(error)
+            if rest := watch.broken(error):
+                yield rest
             raise
         if rest := watch.close():
             yield rest
@@ -215,15 +211,11 @@ class _AsyncBody:
             raise watch.error
         try:
             async for piece in self._source:
-                if watch.passes(piece):
-                    yield piece
-                    watch.later(piece)
-                elif ready := watch.feed(piece):
+                if ready := watch.passing(piece):
                     yield ready
         except Exception as error:
-            if held := watch.release():
-                yield held
-            watch.failed(error)
+            if rest := watch.broken(error):
+                yield rest
             raise
         if rest := watch.close():
             yield rest

@@ -37,8 +37,8 @@ def complain(what: str, error: Exception) -> None:
 
 
 class Watch:
-    """`answered` first; then, of a whole answer, each piece to `takes` and `judge`; whatever is read by the client goes
-    through `passes`, `later`, `feed` and `close`. `failed` and `closed` end it early."""
+    """`answered` first; then, of a whole answer, each piece to `takes`, and `judge`; what the client reads after that
+    goes through `passing` and `close`. `failed`, `broken` and `closed` end it early."""
 
     def __init__(self, witness: Witness, request: Any, on_verdict: OnVerdict | None) -> None:
         self.held: list[bytes] = []
@@ -49,10 +49,7 @@ class Watch:
         self._size = 0
         self._extensions: dict[str, Any] = {}
         self._over = False
-        self.passes = witness.passes
-        self.later = witness.later
-        self.feed = witness.feed
-        self.release = witness.release
+        self._late = b""  # has gone on, to be judged when there is time
 
     def answered(self, response: Any) -> Way:
         """The head has come. UNREAD: nobody will look at this answer."""
@@ -96,8 +93,24 @@ class Watch:
             self._extensions[VERDICT] = verdict
         return ours
 
+    def passing(self, piece: bytes) -> bytes:
+        """What the client gets now that `piece` has come; which is judged once it asks for more, or for no more."""
+        self._catch_up()
+        if self._witness.passes(piece):
+            self._late = piece
+            return piece
+        return self._witness.feed(piece)
+
+    def broken(self, error: BaseException) -> bytes:
+        """The transport raised `error` instead of a piece; what the client has still to get before it meets that."""
+        self._catch_up()
+        rest = self._witness.release()
+        self.failed(error)
+        return rest
+
     def close(self) -> bytes:
         """All has come; what the client has still to get."""
+        self._catch_up()
         rest = self._witness.close()
         self._witness.stream_ended(cut=False)
         self._tell()
@@ -121,8 +134,14 @@ class Watch:
     def closed(self) -> None:
         """The client wants no more."""
         if not self._over:
+            self._catch_up()
             self._witness.ended("client_disconnect", "the client closed its connection")
             self._tell()
+
+    def _catch_up(self) -> None:
+        if self._late:
+            late, self._late = self._late, b""
+            self._witness.later(late)
 
     def _read_ask(self) -> None:
         try:
