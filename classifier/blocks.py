@@ -27,6 +27,8 @@ STOPS: dict[str, str] = {
     "image_recitation": "Gemini",
     "model_armor": "Vertex AI",
     "error_toxic": "Cohere",
+    "input_guardrail_triggered": "Databricks",
+    "output_guardrail_triggered": "Databricks",
 }
 
 #: Stop reasons that only say that the text ends early.
@@ -50,7 +52,6 @@ SHORT: dict[str, str] = {
 CODES: dict[str, str] = {
     "content_filter": "Azure; Moonshot, as type",
     "responsibleaipolicyviolation": "Azure, inner error",
-    "invalid_prompt": "OpenAI, reasoning models",
     "content_policy_violation": "OpenAI, OpenRouter, LiteLLM",
     "image_content_policy_violation": "OpenAI",
     "misalignment_policy_violation": "OpenAI",
@@ -69,7 +70,17 @@ CODES: dict[str, str] = {
     "2016": "Cloudflare AI Gateway, prompt",
     "2017": "Cloudflare AI Gateway, response",
     "hooks_failed": "Portkey, guardrails",
+    "900514": "WSO2 AI Gateway, guardrails",
+    "guardrail_intervened": "WSO2 AI Gateway, guardrails; LiteLLM with Bedrock's",
 }
+
+#: Codes that are a "no" only where the message has one of these words: they are used for other faults too.
+UNSURE_CODES: dict[str, tuple[str, ...]] = {
+    "invalid_prompt": ("policy", "safety"),  # OpenAI, reasoning models
+}
+
+#: Reasons that say nothing, where any other is a "no".
+UNSAID = frozenset({"", "block_reason_unspecified", "blocked_reason_unspecified", "none"})
 
 #: Ends of code families: InputTextSensitiveContentDetected, OutputImageRiskDetection, …
 CODE_ENDS: dict[str, str] = {
@@ -82,9 +93,17 @@ MESSAGES: dict[str, str] = {
     "content exists risk": "DeepSeek",
     "content violates usage guidelines": "xAI",
     "output blocked by content filtering policy": "Anthropic",
+    "blocked under anthropic's usage policy": "Anthropic",
+    "content blocked by guardrail": "Mistral",
+    "blocked by our content filters": "Bedrock, Nova and Titan",
     "blocked due to security configurations": "Cloudflare AI Gateway",
     "new_sensitive": "MiniMax (1026 input, 1027 output)",
     "contentpolicyviolationerror": "LiteLLM",
+    "violated guardrail policy": "LiteLLM, guardrails",
+    "violated openai moderation policy": "LiteLLM, guardrails",
+    "violated content safety policy": "LiteLLM, guardrails",
+    "input_guardrail_triggered": "Databricks",
+    "output_guardrail_triggered": "Databricks",
 }
 
 
@@ -102,18 +121,20 @@ def is_short(reason: str | None) -> bool:
 def error_block(error: dict[str, Any]) -> tuple[str, str] | None:
     """Of an error object that is a policy block the raw code (or the words of its message that tell) and the field
     it stands in, such as `error.code`; else None."""
-    for place, source in (("error", error), ("error.innererror", _inner(error))):
+    message = _message(error)
+    folded = message.lower()
+    told = fields.mapping(error.get("message"))  # gateways put an object there
+    for place, source in (("error", error), ("error.innererror", _inner(error)), ("error.message", told)):
         for key, word in _named_words(source):
             # Volcengine refines a code after a dot: SensitiveContentDetected.SevereViolation.
             code = word.lower().partition(".")[0]
-            if code in CODES or code.endswith(tuple(CODE_ENDS)):
+            sure = code in CODES or code.endswith(tuple(CODE_ENDS))
+            if sure or any(hint in folded for hint in UNSURE_CODES.get(code, ())):
                 return word, f"{place}.{key}"
     metadata = fields.mapping(error.get("metadata"))  # OpenRouter's moderation has no code of its own
     if metadata.get("reasons") and "flagged_input" in metadata:
         reasons = ", ".join(filter(None, map(fields.string, fields.sequence(metadata["reasons"]))))
         return reasons or "flagged", "error.metadata.reasons"
-    message = fields.string(error.get("message")) or fields.string(error.get("msg"))
-    folded = message.lower()
     for words in MESSAGES:
         at = folded.find(words)
         if at >= 0 and len(folded) == len(message):
@@ -134,8 +155,15 @@ def _named_words(error: dict[str, Any]) -> list[tuple[str, str]]:
         ("code", error.get("code")),
         ("type", error.get("type")),
         ("status", status if isinstance(status, str) else None),
+        ("action", error.get("action")),
     )
     return [(key, word) for key, value in values if (word := fields.name(value))]
+
+
+def _message(error: dict[str, Any]) -> str:
+    """What an error says, in whichever place; LiteLLM's guardrails put an object under `message`."""
+    told = error.get("message") or error.get("msg") or error.get("detail")
+    return fields.string(fields.mapping(told).get("error") or told)
 
 
 def _inner(error: dict[str, Any]) -> dict[str, Any]:

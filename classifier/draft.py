@@ -136,16 +136,17 @@ class Draft:
         return len(choice.calls) if choice else 0
 
     def end(self, index: int, reason: str, field: str = "finish_reason") -> None:
-        """The choice's finish reason, and the vendor's name for it: the first one, unless a later one is a block."""
+        """The choice's finish reason, and the vendor's name for it: the first one, unless a later one is a block.
+
+        (Azure's asynchronous filter speaks up after the end.) Such a choice finishes once more.
+        """
         choice = self.choices.get(index)
         if choice is None:
             return
         reason = reason[:MAX_REASON]
-        if choice.finish_reason is None:
+        if choice.finish_reason is None or (blocks.is_block(reason) and not blocks.is_block(choice.finish_reason)):
             choice.finish_reason, choice.finish_field = reason, field
             self.finished.append(index)
-        elif blocks.is_block(reason):
-            choice.finish_reason, choice.finish_field = reason, field
 
     def block(self, index: int, reason: str, field: str) -> None:
         """A structured fact besides the finish reason, the field `field`, says that this choice was refused."""

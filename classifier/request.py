@@ -55,11 +55,16 @@ _Turn = TypedDict(
 )
 
 
+class _Generation(TypedDict, total=False):
+    candidateCount: _Name
+
+
 class _Head(TypedDict, total=False):
     model: _Name
     modelId: _Name
     stream: _Name
     n: _Name
+    generationConfig: _Generation | None
 
 
 class _Named(TypedDict, total=False):
@@ -94,21 +99,23 @@ _decode_content = msgspec.json.Decoder(str | list[_Part] | _Content | None).deco
 def read_ask(body: bytes | dict[str, Any], api: str | None = None) -> Ask:
     """The ask of one request body; `Ask()` when it is not a readable JSON object. Never raises.
 
-    `api` (what the path says) is a hint only: the keys of a request tell what it is. The time that reading takes is
-    bounded: of a request beyond the limits above `prompt` and `system` stay empty, and `unread` says why.
+    `api` is what the path says: it tells whether an API streams that was not asked to; all else the keys tell. The time
+    that reading takes is bounded: of a request beyond the limits above `prompt` and `system` stay empty, and `unread`
+    says why.
     """
+    streams = api == "ollama.chat"
     if isinstance(body, dict):
-        return _ask(body)
+        return _ask(body, streams)
     if unread := _beyond_limits(body):
-        return _without_text(body, unread)
+        return _without_text(body, unread, streams)
     try:
-        return _ask(cast(dict[str, Any], _decode_request(body)))
+        return _ask(cast(dict[str, Any], _decode_request(body)), streams)
     except _UNDECODABLE:
         pass
     if _is_costly(body):
-        return _without_text(body, "it is large and its JSON unusual")
+        return _without_text(body, "it is large and its JSON unusual", streams)
     request = _decode_loosely(body)
-    return _ask(request) if isinstance(request, dict) else Ask()
+    return _ask(request, streams) if isinstance(request, dict) else Ask()
 
 
 def read_model(body: bytes) -> str | None:
@@ -129,10 +136,10 @@ def _beyond_limits(body: bytes) -> str:
     return ""
 
 
-def _without_text(body: bytes, unread: str) -> Ask:
+def _without_text(body: bytes, unread: str, streams: bool) -> Ask:
     """What matters besides the text."""
     try:
-        ask = _ask(cast(dict[str, Any], _decode_head(body)))
+        ask = _ask(cast(dict[str, Any], _decode_head(body)), streams)
     except _UNDECODABLE:
         ask = Ask()
     return replace(ask, unread=f"ask not read: {unread}")
@@ -183,13 +190,17 @@ def ask_of_turns(turns: list[Any], head: Ask | None = None) -> Ask:
     return replace(head, prompt=prompt, system="\n\n".join(filter(None, systems)))
 
 
-def _ask(request: dict[str, Any]) -> Ask:
-    n = request.get("n")
+def _ask(request: dict[str, Any], streams: bool) -> Ask:
+    """`streams`: the API streams unless it is told not to."""
+    n = request.get("n") or fields.mapping(request.get("generationConfig")).get("candidateCount")
+    stream = request.get("stream")
+    prompts = request.get("prompt")  # a legacy completion answers each of several
     head = Ask(
         system="\n\n".join(filter(None, (_text(request.get(key)) for key in _SYSTEM_KEYS))),
         model=fields.name(request.get("model")) or fields.name(request.get("modelId")),
-        stream=request.get("stream") is True,
-        several=isinstance(n, int | float) and n > 1,
+        stream=stream is True or (stream is None and streams),
+        several=(isinstance(n, int | float) and n > 1)
+        or (isinstance(prompts, list) and len(prompts) > 1 and isinstance(prompts[0], str | list)),
     )
     for key in ("messages", "contents", "input", "prompt"):
         value = request.get(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from demur.classifier import fields
+from demur.classifier import blocks, fields
 from demur.classifier.draft import Draft
 
 _TEXT_PARTS = frozenset({None, "text", "output_text", "input_text"})
@@ -34,6 +34,9 @@ def _read_choice(choice: dict[str, Any], position: int, draft: Draft) -> None:
         read_message(message, index, draft)
     if text := choice.get("text"):
         draft.say(index, fields.string(text))
+    native = fields.string(choice.get("native_finish_reason"))  # OpenRouter: the vendor's own word
+    if blocks.is_block(native):
+        draft.block(index, native, "native_finish_reason")
     if reason := fields.string(choice.get("finish_reason")):
         draft.end(index, reason)
     if error := choice.get("error"):  # OpenRouter
@@ -60,9 +63,11 @@ def read_message(message: dict[str, Any], index: int, draft: Draft) -> None:
         draft.say(index, fields.string(fields.mapping(audio).get("transcript")))
     if calls := message.get("tool_calls"):
         for position, call in enumerate(fields.mappings(calls)):
+            called = fields.mapping(call.get("function") or call.get("custom"))
             slot = call.get("index")
-            slot = slot if type(slot) is int else position
-            _read_call(call.get("function") or call.get("custom"), index, slot, draft)
+            if type(slot) is not int:  # whole calls in a stream are often not numbered (Gemini, Ollama)
+                slot = draft.next_slot(index) if called.get("name") else position
+            _read_call(called, index, slot, draft)
     if function := message.get("function_call"):
         _read_call(function, index, "function_call", draft)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from demur.classifier import fields
+from demur.classifier import blocks, fields
 from demur.classifier.draft import Draft
 from demur.classifier.shapes_openai import read_message, read_parts
 
@@ -67,7 +67,8 @@ def read_gemini(body: dict[str, Any], draft: Draft) -> None:
                 draft.say(index, fields.string(part.get("text")))
         if reason := fields.string(candidate.get("finishReason")):
             draft.end(index, reason, "finishReason")
-    if reason := fields.string(fields.mapping(body.get("promptFeedback")).get("blockReason")):
+    reason = fields.string(fields.mapping(body.get("promptFeedback")).get("blockReason"))
+    if reason.lower() not in blocks.UNSAID:
         draft.open(0)
         draft.block(0, reason, "promptFeedback.blockReason")
     draft.id = draft.id or fields.name(body.get("responseId"))

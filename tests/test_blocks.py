@@ -62,6 +62,13 @@ def test_each_message_is_a_block_in_its_own_words(words: str) -> None:
     assert blocked_by({"error": {"code": "invalid_request_error", "message": message}}) == words.capitalize()
 
 
+@pytest.mark.parametrize("code", blocks.UNSURE_CODES)
+def test_a_code_with_two_uses_needs_its_message(code: str) -> None:
+    for word in blocks.UNSURE_CODES[code]:
+        assert blocked_by({"error": {"code": code, "message": f"Stopped: against our {word} rules"}}) == code
+    assert blocked_by({"error": {"code": code, "message": "The messages do not fit the schema"}}) is None
+
+
 FILTERED = {"violence": {"filtered": True, "severity": "medium"}}
 
 
@@ -93,6 +100,32 @@ FILTERED = {"violence": {"filtered": True, "severity": "medium"}}
         ({"errors": [{"code": 2017, "message": "Response blocked"}]}, "2017"),
         ({"base_resp": {"status_code": 1026, "status_msg": "input new_sensitive"}}, "new_sensitive"),
         ({"error": {"code": 403, "metadata": {"reasons": ["violence"], "flagged_input": "x"}}}, "violence"),
+        (  # Mistral
+            {"error": {"message": "Content blocked by guardrail", "status": 403}, "guardrails": {"results": {}}},
+            "Content blocked by guardrail",
+        ),
+        (  # WSO2
+            {"code": "900514", "type": "WORD_COUNT", "message": {"action": "GUARDRAIL_INTERVENED", "direction": "R"}},
+            "900514",
+        ),
+        (  # LiteLLM, its detail as an object, as text, and beside the action of Bedrock
+            {"error": {"message": {"error": "Violated OpenAI moderation policy", "moderation_result": {}}}},
+            "Violated OpenAI moderation policy",
+        ),
+        (
+            {"error": {"message": "{'error': 'Violated guardrail policy', 'x': 1}", "type": "None", "code": "400"}},
+            "Violated guardrail policy",
+        ),
+        ({"error": {"message": {"error": "no", "action": "GUARDRAIL_INTERVENED"}}}, "GUARDRAIL_INTERVENED"),
+        ({"detail": {"error": "Violated content safety policy"}}, "Violated content safety policy"),
+        (  # Databricks
+            {"error_code": "BAD_REQUEST", "message": '{"finishReason":"input_guardrail_triggered"}'},
+            "input_guardrail_triggered",
+        ),
+        (  # Anthropic
+            {"type": "error", "error": {"type": "x", "message": "It was blocked under Anthropic's Usage Policy."}},
+            "blocked under Anthropic's Usage Policy",
+        ),
         ({"error": {"code": 403, "metadata": {"reasons": [], "flagged_input": "x"}}}, None),
         (
             {
@@ -120,6 +153,8 @@ def test_vendors_spellings(error: dict[str, Any], reason: str | None) -> None:
         (500, {"error": {"message": "The server had an error", "type": "server_error"}}),
         (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
         (400, {"error": {"code": 400, "message": "Bad value", "status": "INVALID_ARGUMENT"}}),
+        (400, {"error": {"code": "content_filter_error", "message": "The filter took too long"}}),
+        (400, {"error": {"code": "bad", "message": {"error": "no", "action": "NONE"}}}),
         (500, {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}),
         (400, {}),
     ],
@@ -143,3 +178,22 @@ def test_azure_annotations_alone_decide_nothing(filtered: bool) -> None:
     choice = {"message": {"content": "The line held."}, "finish_reason": "stop", "content_filter_results": results}
     (read,) = normalize({"object": "chat.completion", "choices": [choice]}).choices
     assert read.blocked_by is None
+
+
+def test_a_gateway_may_hand_on_the_vendors_own_word() -> None:
+    choice = {"message": {"content": ""}, "finish_reason": "stop", "native_finish_reason": "PROHIBITED_CONTENT"}
+    (read,) = normalize({"choices": [choice]}).choices
+    assert (read.blocked_by, read.blocked_field) == ("PROHIBITED_CONTENT", "native_finish_reason")
+    (read,) = normalize({"choices": [{**choice, "native_finish_reason": "STOP"}]}).choices
+    assert read.blocked_by is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "blocked"),
+    [("OTHER", True), ("MODEL_ARMOR", True), ("JAILBREAK", True), ("BLOCK_REASON_UNSPECIFIED", False), ("", False)],
+)
+def test_a_blocked_gemini_prompt_is_blocked_for_any_reason(reason: str, blocked: bool) -> None:
+    trace = normalize({"promptFeedback": {"blockReason": reason}})
+    assert bool(trace.choices) is blocked
+    if blocked:
+        assert trace.choices[0].blocked_by == reason

@@ -46,7 +46,13 @@ REQUESTS: dict[str, tuple[dict[str, Any], Ask]] = {
         Ask("And now?"),
     ),
     "legacy": ({"model": "m", "prompt": "The sky is", "stream": False}, Ask("The sky is", model="m")),
-    "legacy list": ({"prompt": ["a", "b"]}, Ask("b")),
+    "legacy list": ({"prompt": ["a", "b"]}, Ask("b", several=True)),
+    "legacy list of one": ({"prompt": ["a"]}, Ask("a")),
+    "legacy lists of tokens": ({"prompt": [[1, 2], [3]]}, Ask(several=True)),
+    "gemini, two candidates": (
+        {"contents": [{"role": "user", "parts": [{"text": "And now?"}]}], "generationConfig": {"candidateCount": 2}},
+        Ask("And now?", several=True),
+    ),
     "legacy tokens": ({"prompt": [1, 2, 3]}, Ask()),
     "responses text": (
         {"model": "m", "input": "And now?", "instructions": "Be brief."},
@@ -150,6 +156,14 @@ def test_odd_bytes() -> None:
 )
 def test_whether_several_choices_are_asked_for(body: bytes, several: bool) -> None:
     assert read_ask(body).several is several
+
+
+@pytest.mark.parametrize("stream", ["", '"stream":true,', '"stream":null,'])
+def test_ollama_streams_unless_it_is_told_not_to(stream: str) -> None:
+    body = f'{{{stream}"model":"m","messages":[]}}'.encode()
+    assert read_ask(body, "ollama.chat").stream
+    assert read_ask(body, "openai.chat").stream is ("true" in stream)
+    assert read_ask(b'{"stream":false,"prompt":"Hi"}', "ollama.chat") == Ask("Hi")
 
 
 def test_one_odd_text_leaves_the_others_readable() -> None:
