@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -37,6 +38,7 @@ class _Choice(TypedDict, total=False):
     delta: _Delta | None
     text: str | None
     finish_reason: str | None
+    native_finish_reason: str | None
     content_filter_results: Any
     error: Any
 
@@ -83,6 +85,15 @@ class StreamAnswer:
     def done(self) -> bool:
         """Whether the API's end marker was seen: `[DONE]`, `message_stop`, `response.completed`, …"""
         return self._draft.done
+
+    @property
+    def heard(self) -> float:
+        """Characters that came of the choice that has said least; one that has finished counts as endless.
+
+        Refusal fields and tool calls count, thinking does not.
+        """
+        choices = self._draft.choices.values()
+        return min((math.inf if choice.finish_reason else choice.total for choice in choices), default=0)
 
     def feed(self, event: Event) -> Sequence[tuple[int, str]]:
         """The text that this event adds, by choice index; thinking and refusal fields are not text. Never raises."""

@@ -42,8 +42,8 @@ class Event(NamedTuple):
 class SSEReader:
     """Feed it the bytes of one stream in any pieces; it returns the events they complete.
 
-    `offset`: bytes fed so far. An event larger than `max_event_bytes` comes out without its data (`skipped`), the next
-    ones whole.
+    `offset`: bytes fed so far; who has read whole events himself, while none is pending, adds theirs. An event larger
+    than `max_event_bytes` comes out without its data (`skipped`), the next ones whole.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
@@ -79,10 +79,6 @@ class SSEReader:
                     offset = end
                 return events
         return self._split(chunk, 0, fresh=True)
-
-    def skip(self, size: int) -> None:
-        """`size` bytes of whole events were read by someone else; nothing may be pending."""
-        self.offset += size
 
     def close(self) -> list[Event]:
         """The stream has ended; what is left counts as an event, although its blank line is missing."""

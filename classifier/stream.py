@@ -56,9 +56,16 @@ class StreamJudge:
         choice = next((c for c in trace.choices if c.index == index), Choice(index))
         return self._judge(choice, trace.model)
 
+    def so_far(self) -> Verdict:
+        """The verdict on what arrived; of a choice that has not finished its status is `incomplete`."""
+        return self._whole(self.answer.trace())
+
     def finish(self, *, cut: bool = False) -> Verdict:
         """The verdict on the whole response, equal to the one on the saved stream. `cut`: its end was abnormal."""
-        self.trace = trace = self.answer.trace(cut=cut)
+        self.trace = self.answer.trace(cut=cut)
+        return self._whole(self.trace)
+
+    def _whole(self, trace: Trace) -> Verdict:
         verdict = combine([self._judge(choice, trace.model) for choice in trace.choices], trace)
         return verdict if verdict.rules_version else replace(verdict, rules_version=self._classifier.rules_version)
 

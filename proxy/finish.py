@@ -1,29 +1,45 @@
 """The finish chunk: one more JSON key in the event that ends a choice. Every other byte of the event stays as it was.
 
+It is the chunk with the finish reason (completions, Gemini), `response.completed` or `response.incomplete` (Responses),
+`message_delta` (Anthropic), the line that says `done` (Ollama). docs/streams.md says how clients take it.
+
 Bytes in, bytes out; nothing here knows sockets or how a verdict comes about.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from demur.classifier import fields
 from demur.classifier.verdict import Verdict
-from demur.proxy.inspection import Finished, StreamInspection
+from demur.proxy.inspection import Finished, Framing, StreamInspection
 from demur.proxy.labels import features_of
 
 KEY = b"refusal_verdict"
 #: Bytes of an unfinished event beyond which it is passed on as it comes and gets no key.
 MAX_HELD = 1024 * 1024
 
-#: A match wherever `data`, whole events, has the key of a finish reason without null or "" after it.
-may_finish = re.compile(rb'finish_reason"(?!\s*+:\s*+(?:null\b|""))').search  # possessive: blanks are not given back
+_completion_may_finish = re.compile(
+    rb'finish_reason"(?!\s*+:\s*+(?:null\b|""))'  # possessive: blanks are not given back
+).search
+#: By API what finds, in whole events, whether one may end a choice: a reason that is neither null nor "".
+MAY_FINISH: Mapping[str, Callable[[bytes], object]] = {
+    "openai.chat": _completion_may_finish,
+    "openai.completions": _completion_may_finish,
+    "openai.responses": re.compile(rb"response\.(?:completed|incomplete)").search,
+    "anthropic.messages": re.compile(rb'stop_reason"(?!\s*+:\s*+null\b)').search,
+    "gemini": re.compile(rb'finishReason"').search,
+    "ollama.chat": re.compile(rb'"done"\s*+:\s*+true').search,
+}
 
-_BLANK_LINES = (b"\n\n", b"\r\n\r\n")
+#: By API the array of its choices, where it has more than one.
+_CHOICES = {"openai.chat": "choices", "openai.completions": "choices", "gemini": "candidates"}
+#: What a piece ends with that is whole events; of an array the bytes alone don't tell.
+_WHOLE: Mapping[Framing, tuple[bytes, ...]] = {"sse": (b"\n\n", b"\r\n\r\n"), "lines": (b"\n",), "array": ()}
 _NEWLINE = re.compile(rb"\r\n|\n|\r")
 # Of the event that is held; it begins with LF only where a CR LF was cut in two.
 _COMMENTS = re.compile(rb"\n?(?::[^\r\n]*+(?:\r\n|\n|\r))*")
@@ -37,8 +53,15 @@ class FinishChunk:
     Ordinary events never wait for the judge: `passes` tells them from their bytes alone.
     """
 
-    def __init__(self, inspection: StreamInspection, *, id: str, several: bool) -> None:
+    def __init__(
+        self, inspection: StreamInspection, api: str, *, id: str, several: bool, framing: Framing = "sse"
+    ) -> None:
+        """`api` is one of MAY_FINISH; `several`: more than one choice was asked for."""
         self._inspection = inspection
+        self._may_finish = MAY_FINISH[api]
+        self._choices = _CHOICES.get(api)
+        self._framing = framing
+        self._ends = _WHOLE[framing]
         self._id = id
         self._several = several
         self._held = bytearray()  # the event that is still arriving, without the comments that it begins with
@@ -52,7 +75,7 @@ class FinishChunk:
 
     def passes(self, chunk: bytes) -> bool:
         """Whether `chunk` is whole events without a finish reason: it may go on now, then `inspection.later` it."""
-        return self._between and chunk.endswith(_BLANK_LINES) and not may_finish(chunk)
+        return self._between and chunk.endswith(self._ends) and not self._may_finish(chunk)
 
     def feed(self, chunk: bytes) -> bytes:
         """Judges any other chunk and returns what goes on now."""
@@ -66,7 +89,8 @@ class FinishChunk:
             self._began = began
             whole = max(began - base, 0)
             # Comments keep connections alive and must not wait for an event.
-            if (b"\n" in chunk or b"\r" in chunk) and (comments := _COMMENTS.match(held, whole)):
+            ended = self._framing == "sse" and (b"\n" in chunk or b"\r" in chunk)
+            if ended and (comments := _COMMENTS.match(held, whole)):
                 whole = comments.end()
         return self._pass(whole, base, known, finished)
 
@@ -97,7 +121,8 @@ class FinishChunk:
                 if (verdict := self._inspection.choice_verdict(index))
             }
             several = self._several or len(indexes) > 1 or 0 not in indexes
-            out += [data[position:start], splice(data[start:end], keys, per_choice=several)]
+            choices = self._choices if several else None
+            out += [data[position:start], splice(data[start:end], keys, choices=choices, framing=self._framing)]
             position = end
         return b"".join([*out, data[position:]])
 
@@ -121,37 +146,39 @@ def summary(verdict: Verdict, id: str) -> dict[str, Any]:
     }
 
 
-def splice(event: bytes, keys: Mapping[int, Any], *, per_choice: bool) -> bytes:
-    """The event with the key added: at the top level, or with `per_choice` inside each choice that `keys` names.
+def splice(event: bytes, keys: Mapping[int, Any], *, choices: str | None = None, framing: Framing = "sse") -> bytes:
+    """The event with the key added: at the top level, or inside each choice that `keys` names in the array `choices`.
 
     An event that is not one JSON object comes back as it was.
     """
-    places = _choice_ends(event, keys) if per_choice else _object_end(event, keys)
+    lines = _data_lines(event) if framing == "sse" else [(0, len(event.rstrip()))]
+    places = _choice_ends(event, lines, keys, choices) if choices else _object_end(event, lines, keys)
     for place, value in sorted(places, key=lambda item: item[0], reverse=True):
         key = b',"%b":%b' % (KEY, msgspec.json.encode(value))
         event = event[:place] + key + event[place:]
     return event
 
 
-def _object_end(event: bytes, keys: Mapping[int, Any]) -> list[tuple[int, Any]]:
+def _object_end(event: bytes, lines: list[tuple[int, int]], keys: Mapping[int, Any]) -> list[tuple[int, Any]]:
     """Where the event's JSON object closes: the last brace of its last data line."""
     place = -1
-    for start, stop in _data_lines(event):
+    for start, stop in lines:
         line = event[start:stop].rstrip(b" \t")
         place = start + len(line) - 1 if line.endswith(b"}") else -1
     return [(place, next(iter(keys.values())))] if place >= 0 and keys else []
 
 
-def _choice_ends(event: bytes, keys: Mapping[int, Any]) -> list[tuple[int, Any]]:
-    """Where each finished choice closes."""
-    lines = list(_data_lines(event))
+def _choice_ends(
+    event: bytes, lines: list[tuple[int, int]], keys: Mapping[int, Any], array: str
+) -> list[tuple[int, Any]]:
+    """Where each finished choice of the `array` closes."""
     try:
-        choices = fields.decode(b"\n".join([event[start:stop] for start, stop in lines]))["choices"]
+        choices = fields.decode(b"\n".join([event[start:stop] for start, stop in lines]))[array]
     except (ValueError, LookupError, TypeError):
         return []
     objects = [(i, choice) for i, choice in enumerate(fields.sequence(choices)) if isinstance(choice, dict)]
     places = []
-    for (position, choice), end in zip(objects, _object_ends(event, lines), strict=False):
+    for (position, choice), end in zip(objects, _object_ends(event, lines, array), strict=False):
         if choice and (index := _index(choice, position)) in keys:
             places.append((end, keys[index]))
     return places
@@ -163,8 +190,8 @@ def _index(choice: dict[str, Any], position: int) -> int:
     return index if type(index) is int and index >= 0 else position
 
 
-def _object_ends(event: bytes, lines: list[tuple[int, int]]) -> list[int]:
-    """Where the objects in the array `choices` of the event's JSON object close."""
+def _object_ends(event: bytes, lines: list[tuple[int, int]], array: str) -> list[int]:
+    """Where the objects in that array of the event's JSON object close."""
     depth, string, ends = 0, b"", list[int]()
     key: str | None = None  # the last one of the object itself
     for start, stop in lines:
@@ -172,11 +199,11 @@ def _object_ends(event: bytes, lines: list[tuple[int, int]]) -> list[int]:
             match token[0]:
                 case b"{" | b"[":
                     depth += 1
-                    if depth == 2 and key == "choices":
+                    if depth == 2 and key == array:
                         ends = []  # of two arrays under one key the later one counts
                 case b"}" | b"]":
                     depth -= 1
-                    if depth == 2 and token[0] == b"}" and key == "choices":
+                    if depth == 2 and token[0] == b"}" and key == array:
                         ends.append(token.start())
                 case b":":
                     key = fields.decode(string) if depth == 1 else key

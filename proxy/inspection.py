@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from demur.classifier.judge import Classifier, combine
 from demur.classifier.plain import lines_of
+from demur.classifier.records import ArrayReader, LineReader, Reader
 from demur.classifier.request import read_ask
 from demur.classifier.shapes import read_body
 from demur.classifier.sse import Event, SSEReader
@@ -32,6 +33,10 @@ MAX_DECODED = 4 * 1024 * 1024
 SLICE = 0.002
 
 _T = TypeVar("_T", bytes, str)
+
+#: How a stream sets its events apart: server-sent events, JSON Lines, or the objects of one JSON array.
+Framing = Literal["sse", "lines", "array"]
+_READERS: Mapping[Framing, Callable[[], Reader]] = {"sse": SSEReader, "lines": LineReader, "array": ArrayReader}
 
 #: The events that finished a choice, and which.
 Finished = list[tuple[Event, tuple[int, ...]]]
@@ -61,20 +66,28 @@ def ask_of(body: bytes, api: str | None) -> Ask:
 
 
 class StreamInspection:
-    """Reads and judges a copy of one event stream. `first_event` is the time (perf_counter) of the first event.
+    """Reads and judges a copy of one stream. `first_event` is the time (perf_counter) of the first event.
 
     Judging can wait, which costs less than one by one: `later` keeps pieces that finish nothing, `feed` reads and
     judges what waits and one piece more. Each piece goes to one of the two, in order.
     """
 
     def __init__(
-        self, classifier: Classifier, ask: Ask, api: str, *, status: int, coding: bytes | None, inspect_chars: int
+        self,
+        classifier: Classifier,
+        ask: Ask,
+        api: str,
+        *,
+        status: int,
+        coding: bytes | None,
+        inspect_chars: int,
+        framing: Framing = "sse",
     ) -> None:
         self.first_event: float | None = None
         self._ask = ask
         self._seconds = 0.0
         self._failure: Judged | None = None
-        self._reader = SSEReader()
+        self._reader = _READERS[framing]()
         self._decoder: Decoder | None = None
         self._waiting = bytearray()  # many small objects kept alive cost more than their copy
         self._enough = 0  # bytes that may wait; none before the first event, for its time
@@ -100,6 +113,12 @@ class StreamInspection:
         self.feed(b"")
         return None if self._failure else self._judge.answer.done
 
+    @property
+    def heard(self) -> float:
+        """Characters of answer judged so far, as `StreamAnswer.heard` counts them; 0 when judging has failed."""
+        self.feed(b"")
+        return 0 if self._failure else self._judge.answer.heard
+
     def later(self, chunk: bytes) -> None:
         """Takes a piece to be judged, now or with those that follow."""
         waiting = self._waiting
@@ -119,9 +138,10 @@ class StreamInspection:
             begun = perf_counter()
             try:
                 data = self._decoder.feed(piece, MAX_DECODED) if self._decoder else piece
-                if not self._reader.pending and (lines := lines_of(data)) and self._judge.feed_plain(lines):
-                    self._reader.skip(len(data))
-                elif events := self._reader.feed(data):
+                reader = self._reader
+                if not reader.pending and (lines := lines_of(data)) and self._judge.feed_plain(lines):
+                    reader.offset += len(data)  # whole events, read there
+                elif events := reader.feed(data):
                     self._enough = PIECE
                     if self.first_event is None:
                         self.first_event = begun
@@ -143,15 +163,22 @@ class StreamInspection:
 
     def choice_verdict(self, index: int) -> Verdict | None:
         """The verdict of a finished choice, None if judging has failed."""
+        return self._ask_judge(lambda: self._judge.choice_verdict(index))
+
+    def _ask_judge(self, question: Callable[[], Verdict]) -> Verdict | None:
         if self._failure is None:
             begun = perf_counter()
             try:
-                return self._judge.choice_verdict(index)
+                return question()
             except Exception as exc:
                 self._failure = _failed(exc, self._ask)
             finally:
                 self._seconds += perf_counter() - begun
         return None
+
+    def so_far(self) -> Verdict | None:
+        """The verdict on what arrived, None if judging has failed."""
+        return self._ask_judge(lambda: self._judge.so_far())
 
     def finish(self, *, cut: bool) -> Judged:
         """The verdict on what arrived; `cut`: the stream ended abnormally."""

@@ -11,9 +11,21 @@ from demur.classifier.judge import Classifier
 from demur.classifier.trace import Ask
 from demur.config import Settings
 from demur.proxy import headers
-from demur.proxy.finish import FinishChunk
+from demur.proxy.finish import MAY_FINISH, FinishChunk
 from demur.proxy.headers import Headers
-from demur.proxy.inspection import StreamInspection
+from demur.proxy.inspection import Framing, StreamInspection
+
+_JSON_LINES = frozenset(
+    {
+        b"application/x-ndjson",
+        b"application/ndjson",
+        b"application/jsonl",
+        b"application/jsonlines",
+        b"application/x-jsonlines",
+        b"application/json-lines",
+        b"application/stream+json",
+    }
+)
 
 
 class Way(Enum):
@@ -29,24 +41,37 @@ def way_of(api: str | None, path: str, status: int, head: Headers) -> Way:
     """The way of an answer to a request for `path`, which speaks `api` (None: it is not judged)."""
     if api is None:
         return Way.UNREAD
-    kind = content_type(head)
-    if is_event_stream(head):
+    if framing_of(path, status, head) is not None:
         return Way.STREAM
-    if not kind or status >= 400 or status in headers.BODILESS or (_is_json(kind) and ":stream" not in path):
+    kind = content_type(head)
+    if not kind or status >= 400 or status in headers.BODILESS or _is_json(kind):
         return Way.WHOLE
     return Way.UNREADABLE
 
 
+def framing_of(path: str, status: int, head: Headers) -> Framing | None:
+    """How the events of a stream are set apart; None when the answer is none."""
+    if is_event_stream(head):
+        return "sse"
+    if status >= 400 or status in headers.BODILESS:
+        return None
+    kind = content_type(head)
+    if kind.partition(b";")[0].strip() in _JSON_LINES:
+        return "lines"
+    return "array" if ":stream" in path and _is_json(kind) else None  # Gemini, unless it is told `alt=sse`
+
+
 def open_stream(
-    settings: Settings, classifier: Classifier, *, ask: Ask, api: str, status: int, head: Headers, id: str
+    settings: Settings, classifier: Classifier, *, ask: Ask, api: str, path: str, status: int, head: Headers, id: str
 ) -> tuple[StreamInspection, FinishChunk | None]:
     """What reads a stream's copy, and what adds the verdict's key, if it gets one (`id`: the exchange's)."""
     coding = coding_of(head)
+    framing = framing_of(path, status, head) or "sse"
     inspection = StreamInspection(
-        classifier, ask, api, status=status, coding=coding, inspect_chars=settings.inspect_bytes
+        classifier, ask, api, status=status, coding=coding, inspect_chars=settings.inspect_bytes, framing=framing
     )
-    if settings.stream_verdict == "chunk" and api == "openai.chat" and coding is None:
-        return inspection, FinishChunk(inspection, id=id, several=ask.several)
+    if settings.stream_verdict == "chunk" and api in MAY_FINISH and coding is None:
+        return inspection, FinishChunk(inspection, api, id=id, several=ask.several, framing=framing)
     return inspection, None
 
 
@@ -71,6 +96,5 @@ def coding_of(head: Headers) -> bytes | None:
 
 
 def _is_json(kind: bytes) -> bool:
-    """Whether it is one JSON text. JSON Lines (Ollama's streams) and the like are not: they arrive bit by bit."""
-    kind = kind.partition(b";")[0].strip()
-    return kind.endswith((b"/json", b"+json")) and b"stream" not in kind
+    """Whether it is one JSON text."""
+    return kind.partition(b";")[0].strip().endswith((b"/json", b"+json"))

@@ -92,6 +92,7 @@ class Witness:
                 self._judging.classifier,
                 ask=record.ask,
                 api=record.api,
+                path=record.path,
                 status=status,
                 head=head,
                 id=record.id,

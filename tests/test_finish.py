@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 from demur.classifier.judge import default_classifier
 from demur.classifier.trace import Ask
 from demur.classifier.verdict import Signal, Verdict
-from demur.proxy.finish import MAX_HELD, FinishChunk, may_finish, splice, summary
-from demur.proxy.inspection import StreamInspection
+from demur.proxy.finish import MAX_HELD, MAY_FINISH, FinishChunk, splice, summary
+from demur.proxy.inspection import Framing, StreamInspection
 
 SIGNAL = Signal("hard_refusal_lexicon", "hard_refusal", 0.9, "en.cannot", "declines")
 VERDICT = Verdict("hard_refusal", "complete", 0.9, rationale="policy", signals=(SIGNAL, SIGNAL))
@@ -54,33 +55,53 @@ def test_summary() -> None:
 )
 def test_the_key_goes_before_the_last_brace_and_nothing_else_changes(event: str, spliced: str) -> None:
     expected = spliced.replace("KEY", f'"refusal_verdict":{KEY}')
-    assert splice(event.encode(), {0: VALUE}, per_choice=False) == expected.encode()
+    assert splice(event.encode(), {0: VALUE}) == expected.encode()
 
 
 def test_with_several_choices_the_key_goes_into_each_that_finished() -> None:
     first = '{"index":1,"delta":{"content":"} ]"},"finish_reason":"stop"}'
     event = f'data: {{"choices": [ {first} , {{"index":0,"delta":{{}},"finish_reason":null}}],"usage":null}}\n\n'
-    got = splice(event.encode(), {1: VALUE}, per_choice=True).decode()
+    got = splice(event.encode(), {1: VALUE}, choices="choices").decode()
     assert got == event.replace(first, f'{first[:-1]},"refusal_verdict":{KEY}}}')
     twins = b'data: {"choices":[{"finish_reason":"stop"},{"finish_reason":"stop"}]}\n\n'  # the same bytes twice
-    assert splice(twins, {0: VALUE, 1: VALUE}, per_choice=True).count(b"refusal_verdict") == 2
+    assert splice(twins, {0: VALUE, 1: VALUE}, choices="choices").count(b"refusal_verdict") == 2
     for odd in (b"data: {}\n\n", b'data: {"choices":[1]}\n\n', b'data: {"choices":{"a":{}}}\n\n', b"data: no\n\n"):
-        assert splice(odd, {0: VALUE}, per_choice=True) == odd
+        assert splice(odd, {0: VALUE}, choices="choices") == odd
+
+
+def test_the_key_of_json_that_stands_alone() -> None:
+    key = f',"refusal_verdict":{KEY}'.encode()
+    assert splice(b'{"a":1}\r\n', {0: VALUE}, framing="lines") == b'{"a":1%b}\r\n' % key
+    assert splice(b'{\n "a": {}\n}', {0: VALUE}, framing="array") == b'{\n "a": {}\n%b}' % key
+    two = b'{"candidates": [{"index": 0},\n{"index": 1, "finishReason": "STOP"}]}'
+    got = splice(two, {1: VALUE}, choices="candidates", framing="array")
+    assert got == two.replace(b'"STOP"', b'"STOP"' + key)
 
 
 @pytest.mark.parametrize(
-    ("data", "may"),
+    ("api", "data", "may"),
     [
-        (b'{"finish_reason":null}', False),
-        (b'{"finish_reason" :  null, "x":1}', False),
-        (b'{"finish_reason":null}{"finish_reason": "stop"}', True),
-        (b'{"finish_reason":"", "x":1}', False),
-        (b'{"finish_reason":\ndata: null', True),  # better asked than missed
-        (b'{"content":"finish"}', False),
+        ("openai.chat", b'{"finish_reason":null}', False),
+        ("openai.chat", b'{"finish_reason" :  null, "x":1}', False),
+        ("openai.chat", b'{"finish_reason":null}{"finish_reason": "stop"}', True),
+        ("openai.chat", b'{"finish_reason":"", "x":1}', False),
+        ("openai.chat", b'{"finish_reason":\ndata: null', True),  # better asked than missed
+        ("openai.chat", b'{"content":"finish"}', False),
+        ("openai.completions", b'{"text":"","finish_reason":"stop"}', True),
+        ("openai.responses", b'{"type":"response.output_text.delta"}', False),
+        ("openai.responses", b'{"type":"response.output_text.done"}', False),
+        ("openai.responses", b'{"type":"response.completed"}', True),
+        ("openai.responses", b'{"type":"response.incomplete"}', True),
+        ("anthropic.messages", b'{"stop_reason":null,"stop_sequence":null}', False),
+        ("anthropic.messages", b'{"delta":{"stop_reason": "refusal"}}', True),
+        ("gemini", b'{"candidates":[{"content":{}}]}', False),
+        ("gemini", b'{"candidates":[{"finishReason": "STOP"}]}', True),
+        ("ollama.chat", b'{"done":false}', False),
+        ("ollama.chat", b'{"done": true}', True),
     ],
 )
-def test_may_finish(data: bytes, may: bool) -> None:
-    assert bool(may_finish(data)) is may
+def test_what_may_finish_a_choice(api: str, data: bytes, may: bool) -> None:
+    assert bool(MAY_FINISH[api](data)) is may
 
 
 CHOICE = '{"index":0,"delta":{},"finish_reason":"stop"HERE}'
@@ -98,17 +119,19 @@ CHOICE = '{"index":0,"delta":{},"finish_reason":"stop"HERE}'
     ids=["NaN", "half a surrogate pair", "several lines", "choices elsewhere", "choices twice"],
 )
 def test_the_key_of_a_choice_finds_its_place_in_odd_json(event: str) -> None:
-    got = splice(event.replace("HERE", "").encode(), {0: VALUE}, per_choice=True).decode()
+    got = splice(event.replace("HERE", "").encode(), {0: VALUE}, choices="choices").decode()
     assert got == event.replace("HERE", f',"refusal_verdict":{KEY}')
 
 
-def follow(pieces: list[bytes], *, several: bool = False) -> list[bytes]:
+def follow(
+    pieces: list[bytes], *, several: bool = False, api: str = "openai.chat", framing: Framing = "sse"
+) -> list[bytes]:
     """What goes on after each piece, and at the end."""
 
     inspection = StreamInspection(
-        default_classifier(), Ask(), "openai.chat", status=200, coding=None, inspect_chars=10_000
+        default_classifier(), Ask(), api, status=200, coding=None, inspect_chars=10_000, framing=framing
     )
-    finish = FinishChunk(inspection, id="abc", several=several)
+    finish = FinishChunk(inspection, api, id="abc", several=several, framing=framing)
     out = []
     for piece in pieces:
         if finish.passes(piece):
@@ -201,4 +224,144 @@ def test_without_the_keys_it_is_the_upstreams_stream(
     bounds = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     pieces = events if whole else [stream[a:b] for a, b in pairwise(bounds)]
     passed = b"".join(follow(pieces, several=several))
+    assert re.sub(rb',"refusal_verdict":\{[^{}]*\}', b"", passed) == stream
+
+
+def sse(*objects: object) -> bytes:
+    return b"".join(f"data: {json.dumps(obj)}\n\n".encode() for obj in objects)
+
+
+def lines(*objects: object) -> bytes:
+    return b"".join(f"{json.dumps(obj)}\n".encode() for obj in objects)
+
+
+def array(*objects: object) -> bytes:
+    return ("[" + "\n,\r\n".join(json.dumps(obj, indent=2) for obj in objects) + "]\n").encode()
+
+
+def part(text: str, index: int = 0, **more: object) -> dict[str, object]:
+    return {"candidates": [{"index": index, "content": {"parts": [{"text": text}]}, **more}]}
+
+
+NO = "I'm sorry, but {I} can't help with \"that\"."
+#: By API and framing the events of a refusal: those before, the one with the key, those after it.
+STREAMS: dict[str, tuple[str, Framing, list[Any], Any, list[Any]]] = {
+    "legacy": (
+        "openai.completions",
+        "sse",
+        [{"choices": [{"index": 0, "text": NO, "finish_reason": None}]}],
+        {"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]},
+        [{"choices": [], "usage": {}}],
+    ),
+    "responses": (
+        "openai.responses",
+        "sse",
+        [
+            {"type": "response.created", "response": {"status": "in_progress"}},
+            {"type": "response.output_text.delta", "item_id": "m", "content_index": 0, "delta": NO},
+            {"type": "response.output_text.done", "item_id": "m", "content_index": 0, "text": NO},
+        ],
+        {"type": "response.completed", "response": {"status": "completed", "output": []}},
+        [],
+    ),
+    "responses, incomplete": (
+        "openai.responses",
+        "sse",
+        [{"type": "response.output_text.delta", "item_id": "m", "content_index": 0, "delta": NO}],
+        {"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}},
+        [],
+    ),
+    "anthropic": (
+        "anthropic.messages",
+        "sse",
+        [
+            {"type": "message_start", "message": {"content": [], "stop_reason": None}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": NO}},
+        ],
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}},
+        [{"type": "message_stop"}],
+    ),
+    "gemini": ("gemini", "sse", [part(NO)], part("", finishReason="STOP"), []),
+    "gemini, array": ("gemini", "array", [part(NO), part("")], part("", finishReason="STOP"), [{"usageMetadata": {}}]),
+    "ollama": (
+        "ollama.chat",
+        "lines",
+        [{"model": "m", "message": {"content": NO}, "done": False}],
+        {"model": "m", "message": {"content": ""}, "done": True, "done_reason": "stop"},
+        [],
+    ),
+    "ollama, generate": (
+        "ollama.chat",
+        "lines",
+        [{"model": "m", "response": NO, "done": False}],
+        {"model": "m", "response": "", "done": True},
+        [],
+    ),
+}
+FORMS = {"sse": sse, "lines": lines, "array": array}
+
+
+@pytest.mark.parametrize(("api", "framing", "before", "last", "after"), STREAMS.values(), ids=STREAMS)
+def test_every_api_has_its_finish_chunk_at_any_cut(
+    api: str, framing: Framing, before: list[Any], last: Any, after: list[Any]
+) -> None:
+    form = FORMS[framing]
+    stream = form(*before, last, *after)
+    whole = b"".join(follow([stream], api=api, framing=framing))
+    found = re.findall(rb',"refusal_verdict":(\{[^{}]*\})', whole)
+    assert [json.loads(key)["label"] for key in found] == ["hard_refusal"]
+    assert form(*before, {**last, "refusal_verdict": json.loads(found[0])}, *after).split() == spaced(whole, framing)
+    for cut in range(len(stream) + 1):
+        assert b"".join(follow([stream[:cut], stream[cut:]], api=api, framing=framing)) == whole
+    assert b"".join(follow([stream[i : i + 1] for i in range(len(stream))], api=api, framing=framing)) == whole
+    pieces = [form(obj) for obj in (*before, last, *after)] if framing != "array" else [stream]
+    out = follow(pieces, api=api, framing=framing)
+    assert b"".join(out) == whole
+    assert out[: len(before)] == pieces[: len(before)] or framing == "array"  # none of those waits
+
+
+def spaced(stream: bytes, framing: Framing) -> list[bytes]:
+    """The words of the stream with the spaces and line ends that `json.dumps` puts in."""
+    form = FORMS[framing]
+    texts = re.findall(rb"^data: (.*)$", stream, re.MULTILINE) if framing == "sse" else stream.split(b"\n")
+    return form(*(json.loads(stream) if framing == "array" else [json.loads(text) for text in texts if text])).split()
+
+
+def test_several_candidates_have_their_keys_in_the_candidates() -> None:
+    stream = array(part("Sure: one.", 0), part(NO, 1, finishReason="STOP"), part("", 0, finishReason="STOP"))
+    chunks = json.loads(b"".join(follow([stream], several=True, api="gemini", framing="array")))
+    found = [(c["index"], c["refusal_verdict"]["label"]) for o in chunks for c in o["candidates"] if len(c) > 3]
+    assert found == [(1, "hard_refusal"), (0, "answer")]
+    assert not any("refusal_verdict" in chunk for chunk in chunks)
+
+
+def test_what_is_filtered_after_its_end_gets_a_second_key() -> None:
+    """Azure's asynchronous filter."""
+    late = STOP.replace(b'"stop"', b'"content_filter"')
+    passed = b"".join(follow([SAY.replace(b"No.", b"Of course: 12."), STOP, late, late]))
+    labels = [json.loads(key)["label"] for key in re.findall(rb',"refusal_verdict":(\{[^{}]*\})', passed)]
+    assert labels == ["answer", "hard_refusal"]
+
+
+# Whatever comes, in whichever framing and however it is cut: what goes on is what came, but for the keys.
+@settings(deadline=None, max_examples=500)
+@given(
+    st.sampled_from(["ollama.chat", "gemini", "anthropic.messages", "openai.responses"]),
+    st.sampled_from(["lines", "array", "sse"]),
+    st.lists(
+        st.sampled_from([FORMS[form](*before, last, *after) for _, form, before, last, after in STREAMS.values()])
+        | st.sampled_from([b"[", b"]", b",", b"{", b"}", b'"', b"\\", b"\n", b"\r\n"])
+        | st.binary(max_size=3),
+        max_size=8,
+    ),
+    st.lists(st.integers(0, 2000), max_size=12),
+    st.booleans(),
+)
+def test_without_the_keys_it_is_the_upstreams_stream_in_any_framing(
+    api: str, framing: Framing, parts: list[bytes], cuts: list[int], several: bool
+) -> None:
+    stream = b"".join(parts)
+    bounds = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    pieces = [stream[a:b] for a, b in pairwise(bounds)]
+    passed = b"".join(follow(pieces, several=several, api=api, framing=framing))
     assert re.sub(rb',"refusal_verdict":\{[^{}]*\}', b"", passed) == stream

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from demur.classifier.judge import default_classifier
 from demur.classifier.trace import Ask
-from demur.proxy.finish import may_finish
+from demur.proxy.finish import MAY_FINISH
 from demur.proxy.inspection import StreamInspection, ask_of, judge_body, unjudged
 
 STOP = event({}, "stop")
@@ -66,7 +66,7 @@ def test_pieces_kept_for_later_change_nothing(runs: list[list[bytes]], api: str)
     expected, finished = [], []
     for piece in (piece for run in runs for piece in run):
         expected += single.feed(piece)
-        if piece.endswith(b"\n\n") and not may_finish(piece):
+        if piece.endswith(b"\n\n") and not MAY_FINISH["openai.chat"](piece):
             quick.later(piece)
         else:
             finished += quick.feed(piece)

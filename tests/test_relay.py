@@ -93,7 +93,7 @@ def test_json_lines_arrive_as_they_are_sent() -> None:
     answer, _ = through(*steps, END, sent=ask(path="/api/chat"))
     times = [when for when, piece in answer.times if piece]
     assert all(0.1 < after - before < 1 for before, after in pairwise(times))
-    assert (answer.body, answer.get("x-refusal-status")) == (b"".join(lines), "unparsed")
+    assert (answer.body, answer.get("x-refusal-verdict")) == (b"".join(lines), "pending")
 
 
 def test_w02_the_head_comes_before_the_first_event() -> None:
