@@ -86,4 +86,6 @@ def _plain(value: object) -> str:
         return "none"
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return str(value).lower()  # as it is written
     return f"{value:g}" if isinstance(value, float) else str(value)

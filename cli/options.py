@@ -67,4 +67,6 @@ def _flag(setting: Setting) -> Callable[[Command], Command]:
 def _default(setting: Setting) -> str:
     if setting.default is None or setting.default == ():
         return "none"
+    if isinstance(setting.default, bool):
+        return str(setting.default).lower()  # as it is written
     return f"{setting.default:g}" if isinstance(setting.default, float) else str(setting.default)

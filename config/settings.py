@@ -21,6 +21,7 @@ from demur.config.values import (
     CountOrNone,
     FileOrNone,
     Files,
+    Flag,
     Host,
     Languages,
     ModelOrNone,
@@ -64,6 +65,15 @@ class Settings(BaseModel):
     stream_verdict: Annotated[Literal["chunk", "off"], Word] = Field(
         default="chunk",
         description="whether a stream's finish chunk carries the verdict (chunk) or passes untouched (off)",
+    )
+    hold_chars: Count = Field(
+        default=0, description="a stream's head waits for an early verdict on this much text, in characters; 0: not"
+    )
+    hold_ms: Count = Field(
+        default=0, description="a stream's head waits this long at most, in milliseconds; 0: hold_chars alone decides"
+    )
+    buffer: Flag = Field(
+        default=False, description="a stream is held whole, up to inspect_bytes, so that its head has the final verdict"
     )
     verdict_ttl: Seconds = Field(default=600.0, description="how long a verdict can be looked up under /-/verdicts/ID")
     verdict_keep: Count = Field(

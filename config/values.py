@@ -234,6 +234,7 @@ BaseUrlOrNone = Annotated[
 Host = Annotated[str, AfterValidator(_host), Accepts("an IP address or a host name to listen on")]
 Port = Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=65535), Accepts("a port number from 0 to 65535")]
 Count = Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=MOST_COUNT), Accepts("a whole number, 0 or more")]
+Flag = Annotated[bool, Accepts("true or false")]
 CountOrNone = Annotated[
     Annotated[int, Field(gt=0, le=MOST_COUNT)] | None,
     BeforeValidator(_not_bool),

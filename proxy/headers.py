@@ -125,8 +125,8 @@ def pending(id: str, classifier: bytes) -> Headers:
     ]
 
 
-def verdict(verdict: Verdict, classifier: bytes) -> Headers:
-    """The verdict headers of a complete answer: ASCII, bounded, never text of the answer."""
+def verdict(verdict: Verdict, classifier: bytes, *, early: bool = False) -> Headers:
+    """The verdict headers of an answer: ASCII, bounded, never text of the answer. `early`: more of it is to come."""
     flagged = f"{verdict.flagged_choices()}/{len(verdict.choices)}" if verdict.choices else None
     score = None if verdict.confidence is None else f"{verdict.confidence:.3g}"
     values = {
@@ -137,7 +137,7 @@ def verdict(verdict: Verdict, classifier: bytes) -> Headers:
         "strategy": verdict.strategy,
         "features": _listed(features_of(verdict) or ()),
         "signals": _listed(signal.name for signal in verdict.signals),
-        "status": verdict.status,
+        "status": "early" if early else verdict.status,
         "choices": flagged,
         "id": verdict.id,
     }

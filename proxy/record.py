@@ -68,8 +68,10 @@ class Record:
         """It did not end well, and why. On a judged path it gets a verdict all the same, without a label."""
         self.end = end
         self.error = error
-        if self.api is not None and self.judged is None:
-            self.judge(unjudged("upstream_error" if end in _UPSTREAM else "not_classified", error, self.ask))
+        failed = end in _UPSTREAM
+        silent = self.judged is None or (failed and self.judged.verdict.status == "empty")
+        if self.api is not None and silent:
+            self.judge(unjudged("upstream_error" if failed else "not_classified", error, self.ask))
 
     def judge(self, judged: Judged) -> Verdict:
         """Takes the outcome of the inspection; the verdict gets the exchange's id."""

@@ -2,7 +2,8 @@
 
 `Relay.__call__` is the whole flow. How an answer is passed on depends on what it is:
 
-* event stream: each piece at once, its copy judged after it; on chat completions the finish chunk gets one key more;
+* stream: each piece at once, its copy judged after it; the finish chunk gets one key more, and on demand the head waits
+  for an early verdict (`hold`);
 * complete JSON on a judged path: held until whole, so that its headers carry the verdict;
 * anything else: each piece at once, unread.
 
@@ -13,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, nullcontext
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -28,7 +30,8 @@ from demur.proxy import errors, headers, passage
 from demur.proxy.credentials import ClientToken
 from demur.proxy.errors import OwnError
 from demur.proxy.headers import Headers
-from demur.proxy.inspection import PIECE, judge_body, unjudged
+from demur.proxy.hold import Gate, Hold, until
+from demur.proxy.inspection import PIECE, StreamInspection, judge_body, unjudged
 from demur.proxy.leash import Cut, Leash, Receive
 from demur.proxy.observe import TURNED_AWAY, Observers
 from demur.proxy.passage import Way, coding_of, way_of
@@ -62,6 +65,7 @@ class Relay:
         self._router = Router(settings, os.environ)
         token = settings.client_token
         self._token = ClientToken(token.get_secret_value()) if token else None
+        self._hold = Hold.of(settings)
         self._timeout = {"connect": settings.connect_timeout, "read": settings.first_byte_timeout}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -138,20 +142,20 @@ class Relay:
             head = headers.for_event_stream(head)
         match way_of(record.api, record.path, response.status_code, head):
             case Way.STREAM:
-                await self._stream(record, response, head, send)
+                await self._stream(record, response, headers.for_event_stream(head), send)
             case Way.WHOLE:
-                await self._hold(record, response, head, send)
+                await self._complete(record, response, head, send)
             case Way.UNREAD:
                 record.stream = passage.is_event_stream(head)
-                await self._begin(record, response, head, [], send)
+                await self._begin(record, response, head, [], send=send)
                 await _copy(_body(response), send)
             case Way.UNREADABLE:
                 verdict = record.judge(unjudged("unparsed", passage.unread_reason(head), record.ask))
-                await self._begin(record, response, head, headers.verdict(verdict, self._signed), send)
+                await self._begin(record, response, head, headers.verdict(verdict, self._signed), send=send)
                 await _copy(_body(response), send)
 
     async def _stream(self, record: Record, response: httpx.Response, head: Headers, send: Send) -> None:
-        """An event stream: events go on as they come. Only a finish chunk waits, for its verdict."""
+        """A stream: events go on as they come. A finish chunk waits for its verdict, with a `Hold` the head too."""
         record.stream = True
         assert record.api is not None
         inspection, finish = passage.open_stream(
@@ -159,37 +163,67 @@ class Relay:
             self._classifier,
             ask=record.ask,
             api=record.api,
+            path=record.path,
             status=response.status_code,
             head=head,
             id=record.id,
         )
         if finish:
             head = headers.without(head, b"content-length")
-        await self._begin(record, response, head, headers.pending(record.id, self._signed), send)
-        cut = True
+        gate = Gate(partial(self._begin, record, response, head, send=send), send)
+        pieces: AsyncIterator[bytes | None] = _body(response)
+        if self._hold is None:
+            await gate.open(headers.pending(record.id, self._signed))
+        elif self._hold.seconds is not None:
+            assert record.first_byte is not None
+            pieces = until(_body(response), record.first_byte + self._hold.seconds)
+        broken: BaseException | None = None
+        cut, rest = True, b""
         try:
-            async for chunk in _body(response):
-                if finish is None or finish.passes(chunk):
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                    inspection.later(chunk)
-                elif ready := finish.feed(chunk):
-                    await send({"type": "http.response.body", "body": ready, "more_body": True})
-                if len(chunk) > PIECE:
-                    await asyncio.sleep(0)  # in a flood, others get their turn too
+            async with aclosing(pieces) if isinstance(pieces, AsyncGenerator) else nullcontext():
+                async for chunk in pieces:
+                    if self._hold and gate.shut:
+                        if chunk is not None:
+                            gate.held += finish.feed(chunk) if finish else chunk
+                            inspection.later(b"" if finish else chunk)
+                        if chunk is None or self._hold.is_over(inspection.heard, len(gate.held)):
+                            await gate.open(self._early(record, inspection))
+                    elif chunk is None:
+                        continue
+                    elif finish is None or finish.passes(chunk):
+                        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                        inspection.later(chunk)
+                    elif ready := finish.feed(chunk):
+                        await send({"type": "http.response.body", "body": ready, "more_body": True})
+                    if chunk is not None and len(chunk) > PIECE:
+                        await asyncio.sleep(0)  # in a flood, others get their turn too
             cut = False
             rest = finish.close() if finish else b""
             inspection.close()
-        except (httpx.TransportError, asyncio.CancelledError):
-            if finish and (held := finish.release()):
-                await send({"type": "http.response.body", "body": held, "more_body": True})
-            raise
+        except (httpx.TransportError, asyncio.CancelledError) as exc:
+            broken = exc
+            rest = finish.release() if finish else b""
         finally:
             record.first_event = inspection.first_event
             record.done_marker = inspection.done
-            self.observers.judged(record.judge(inspection.finish(cut=cut and not inspection.done)))
-        await send({"type": "http.response.body", "body": rest, "more_body": False})
+            verdict = record.judge(inspection.finish(cut=cut and not inspection.done))
+            self.observers.judged(verdict)
+        if gate.shut and (broken is None or (isinstance(broken, httpx.TransportError) and (gate.held or rest))):
+            await gate.open(headers.verdict(verdict, self._signed))
+        if broken is None or (rest and not gate.shut):
+            await send({"type": "http.response.body", "body": rest, "more_body": broken is not None})
+        if broken is not None:
+            raise broken
 
-    async def _hold(self, record: Record, response: httpx.Response, head: Headers, send: Send) -> None:
+    def _early(self, record: Record, inspection: StreamInspection) -> Headers:
+        """The verdict headers of a stream that goes on."""
+        verdict = inspection.so_far()
+        if verdict is None or verdict.label is None:
+            return headers.pending(record.id, self._signed)
+        finished = inspection.heard == math.inf  # then the verdict is the one of the finish chunk
+        return headers.verdict(verdict.with_id(record.id), self._signed, early=not finished)
+
+    async def _complete(self, record: Record, response: httpx.Response, head: Headers, send: Send) -> None:
         """A complete answer: held until it is whole and judged, unless it is too large for that."""
         limit = self._settings.inspect_bytes
         body, parts, size = _body(response), [], 0
@@ -199,7 +233,7 @@ class Relay:
             if size > limit:
                 reason = f"the answer is over {limit} bytes (inspect_bytes)"
                 verdict = record.judge(unjudged("not_classified", reason, record.ask))
-                await self._begin(record, response, head, headers.verdict(verdict, self._signed), send)
+                await self._begin(record, response, head, headers.verdict(verdict, self._signed), send=send)
                 await send({"type": "http.response.body", "body": b"".join(parts), "more_body": True})
                 await _copy(body, send)
                 return
@@ -216,10 +250,12 @@ class Relay:
         )
         verdict = record.judge(judged)
         self.observers.judged(verdict)
-        await self._begin(record, response, head, headers.verdict(verdict, self._signed), send)
+        await self._begin(record, response, head, headers.verdict(verdict, self._signed), send=send)
         await send({"type": "http.response.body", "body": whole, "more_body": False})
 
-    async def _begin(self, record: Record, response: httpx.Response, head: Headers, ours: Headers, send: Send) -> None:
+    async def _begin(
+        self, record: Record, response: httpx.Response, head: Headers, ours: Headers, *, send: Send
+    ) -> None:
         """Sends the head."""
         if ours and headers.get(record.headers, b"origin") is not None:
             head = headers.exposed(head, ours)

@@ -35,7 +35,13 @@ def test_every_setting_has_a_flag_that_arrives(
     monkeypatch.setenv("A_KEY", "of-nobody")
     file = tmp_path / "some.file"
     file.touch()
-    special = {"stream_verdict": "off", "log_level": "debug", "log_format": "json", "upstream": "http://one.example/v1"}
+    special = {
+        "stream_verdict": "off",
+        "log_level": "debug",
+        "log_format": "json",
+        "buffer": "true",
+        "upstream": "http://one.example/v1",
+    }
     special |= {"host": "localhost", "admin_host": "localhost", "lexicons": str(file), "ca_file": str(file)}
     special |= {"verdict_log": str(file), "min_confidence": "0.25", "languages": "en,de"}
     special |= {"judge_url": "http://127.0.0.1:9/v1", "judge_key_env": "A_KEY", "judge_below": "0.25"}
