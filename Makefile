@@ -6,13 +6,16 @@ ARGS ?=
 UV := 0.13.9
 VENV := .venv/bin/python
 INSTALLED := .venv/.installed
+CLIENTS := build/clients
+MODEL_SERVER := build/model-server
+NODE_MODULES := tests/clients/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
 .PHONY: help
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 16
 
 .PHONY: demo
 demo: $(INSTALLED)  ## the proxy, an upstream that replays saved answers, and a few calls, all on this machine
@@ -21,6 +24,14 @@ demo: $(INSTALLED)  ## the proxy, an upstream that replays saved answers, and a 
 .PHONY: test
 test: $(INSTALLED)  ## the tests (ARGS="-k sse" for some of them)
 	@$(VENV) -m pytest $(ARGS)
+
+.PHONY: test-node
+test-node: $(INSTALLED) $(NODE_MODULES)  ## the tests with clients in Node (needs node 20 and npm)
+	@$(VENV) -m pytest tests/clients/test_node.py $(ARGS)
+
+.PHONY: test-clients
+test-clients: $(CLIENTS)/.installed $(NODE_MODULES) $(MODEL_SERVER)/.installed  ## every client and server, one of them compiled
+	@$(CLIENTS)/bin/python -m pytest tests/clients $(ARGS)
 
 .PHONY: check
 check: $(INSTALLED)  ## lint, format, types, import contracts
@@ -49,14 +60,16 @@ wheel: $(INSTALLED)  ## the wheel, in dist/
 	@echo dist/*.whl
 
 .PHONY: constraints
-constraints: $(INSTALLED)  ## constraints.txt anew from pyproject.toml (ARGS=--upgrade for the newest versions)
+constraints: $(INSTALLED)  ## all pins anew from pyproject.toml and tests/clients/*.in (ARGS=--upgrade for the newest versions)
 	@test -x build/uv/bin/uv || { $(VENV) -m venv build/uv && build/uv/bin/python -m pip install -q uv==$(UV); }
-	build/uv/bin/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
-		--generate-hashes --no-emit-index-url --no-annotate --no-header -q -o constraints.txt $(ARGS)
+	$(COMPILE) pyproject.toml --all-extras --group dev -o constraints.txt $(ARGS)
+	$(COMPILE) pyproject.toml --extra proxy tests/clients/requirements.in -o tests/clients/constraints.txt $(ARGS)
+	$(COMPILE) tests/clients/model_server.in -o tests/clients/model_server.txt $(ARGS)
+COMPILE = build/uv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q
 
 .PHONY: clean
 clean:  ## removes what the other targets made
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv build dist tests/clients/node_modules *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # The first of these names that is a Python 3.11 or newer. A name may exist and not run (a shim of a version manager).
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
@@ -74,4 +87,30 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "installing into .venv (once)"
 	@$(VENV) -m pip install -q --disable-pip-version-check --require-hashes -r constraints.txt
 	@$(VENV) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# What only `make test-clients` and `make test-node` need.
+
+PIP_INSTALL := -m pip install -q --disable-pip-version-check
+
+$(CLIENTS)/.installed: pyproject.toml tests/clients/constraints.txt
+	@$(FIND_PYTHON); test -x $(CLIENTS)/bin/python || "$$python" -m venv $(CLIENTS)
+	@echo "installing clients into $(CLIENTS) (once)"
+	@$(CLIENTS)/bin/python $(PIP_INSTALL) --require-hashes -r tests/clients/constraints.txt
+	@$(CLIENTS)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(MODEL_SERVER)/.installed: tests/clients/model_server.txt
+	@$(FIND_PYTHON); test -x $(MODEL_SERVER)/bin/python || "$$python" -m venv $(MODEL_SERVER)
+	@echo "compiling llama.cpp into $(MODEL_SERVER) (once; some minutes)"
+	@CMAKE_ARGS="$(LLAMA_CPP)" $(MODEL_SERVER)/bin/python $(PIP_INSTALL) --require-hashes -r tests/clients/model_server.txt
+	@touch $@
+
+# Plain code for any CPU, without what reads images.
+LLAMA_CPP := -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DLLAVA_BUILD=OFF -DMTMD_BUILD=OFF
+
+$(NODE_MODULES): tests/clients/package.json tests/clients/package-lock.json
+	@command -v npm >/dev/null || { echo "clients in Node need node 20 or newer, with npm" >&2; exit 1; }
+	@echo "installing clients into tests/clients/node_modules (once)"
+	@cd tests/clients && npm ci --silent
 	@touch $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import socket
@@ -61,14 +62,22 @@ def test_every_setting_is_read() -> None:
     assert [name for name in Settings.model_fields if not re.search(rf"settings\.{name}\b", source)] == []
 
 
-def test_the_constraints_pin_and_hash_everything_and_name_no_host() -> None:
-    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+@pytest.mark.parametrize("file", ["constraints.txt", "tests/clients/constraints.txt", "tests/clients/model_server.txt"])
+def test_the_constraints_pin_and_hash_everything_and_name_no_host(file: str) -> None:
+    text = (ROOT / file).read_text(encoding="utf-8")
     assert "://" not in text
     assert "--index" not in text
     entries = re.split(r"\n(?=\S)", text.strip())
     assert [
         e for e in entries if not re.match(r"[\w.-]+==[\w.!+]+( ; [^\\]+)? \\\n {4}--hash=sha256:[0-9a-f]{64}", e)
     ] == []
+
+
+def test_the_node_lock_hashes_everything_and_names_no_host() -> None:
+    packages = json.loads((ROOT / "tests/clients/package-lock.json").read_text(encoding="utf-8"))["packages"]
+    assert packages
+    assert [name for name, package in packages.items() if "resolved" in package] == []
+    assert [name for name, package in packages.items() if name and "integrity" not in package] == []
 
 
 @pytest.fixture

@@ -5,17 +5,27 @@ Each scenario is called both ways, by the synchronous and by the asynchronous cl
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-import httpx
 import openai
 import pytest
 from both_ways import Ways, both_ways, same, verdicts_in
 from pydantic import BaseModel
+from sdk_calls import (
+    Client,
+    Scenario,
+    asynchronous,
+    failure,
+    first,
+    items,
+    plain,
+    settled,
+    synchronous,
+    until_broken,
+    within,
+)  # fmt: skip
 from vendor import ANSWER, REFUSAL
 
 ASK: Any = [{"role": "user", "content": "Name three fruits."}]
@@ -52,29 +62,6 @@ class Fruits(BaseModel):
 def ways() -> Iterator[Ways]:
     with both_ways() as pair:
         yield pair
-
-
-def plain(value: Any) -> Any:
-    """Models as plain data, with keys that the package does not know."""
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", warnings=False)
-    return [plain(item) for item in value] if isinstance(value, list) else value
-
-
-# Both clients have the same methods; the synchronous one's results are taken as they are.
-
-Client = Any
-Scenario = Callable[[Client], Coroutine[Any, Any, Any]]
-
-
-async def settled(value: Any) -> Any:
-    return await value if hasattr(value, "__await__") else value
-
-
-async def items(stream: Any) -> list[Any]:
-    if hasattr(stream, "__aiter__"):
-        return [plain(item) async for item in stream]
-    return [plain(item) for item in stream]
 
 
 async def chat(client: Client, model: str = "answer", messages: Any = ASK, **more: Any) -> Any:
@@ -142,24 +129,21 @@ async def stream_raw_response(client: Client) -> Any:
 
 
 async def stream_streaming_response(client: Client) -> Any:
-    manager = client.chat.completions.with_streaming_response.create(model="answer", messages=ASK, stream=True)
-    if hasattr(manager, "__aenter__"):
-        async with manager as response:
-            return [line async for line in response.iter_lines() if 'finish_reason": "stop' not in line]
-    with manager as response:
-        return [line for line in response.iter_lines() if 'finish_reason": "stop' not in line]
+    async def lines(response: Any) -> Any:
+        return [line for line in await items(response.iter_lines()) if '"finish_reason": "stop"' not in line]
+
+    create = client.chat.completions.with_streaming_response.create
+    return await within(create(model="answer", messages=ASK, stream=True), lines)
 
 
 async def helper(client: Client, **more: Any) -> Any:
     """The events of `chat.completions.stream`, and the completion that it assembles."""
-    manager = client.chat.completions.stream(messages=ASK, **more)
-    if hasattr(manager, "__aenter__"):
-        async with manager as events:
-            seen = [event.type async for event in events]
-            return [seen, plain(await events.get_final_completion())]
-    with manager as events:
-        seen = [event.type for event in events]
-        return [seen, plain(events.get_final_completion())]
+
+    async def read(events: Any) -> Any:
+        seen = [event["type"] for event in await items(events)]
+        return [seen, plain(await settled(events.get_final_completion()))]
+
+    return await within(client.chat.completions.stream(messages=ASK, **more), read)
 
 
 async def helper_answer(client: Client) -> Any:
@@ -215,14 +199,11 @@ async def responses_stream_refusal(client: Client) -> Any:
 
 
 async def responses_helper(client: Client) -> Any:
-    manager = client.responses.stream(model="json", input="Name fruits.", text_format=Fruits)
-    if hasattr(manager, "__aenter__"):
-        async with manager as events:
-            seen = [event.type async for event in events]
-            return [seen, plain(await events.get_final_response())]
-    with manager as events:
-        seen = [event.type for event in events]
-        return [seen, plain(events.get_final_response())]
+    async def read(events: Any) -> Any:
+        seen = [event["type"] for event in await items(events)]
+        return [seen, plain(await settled(events.get_final_response()))]
+
+    return await within(client.responses.stream(model="json", input="Name fruits.", text_format=Fruits), read)
 
 
 async def embeddings(client: Client) -> Any:
@@ -250,27 +231,20 @@ async def audio(client: Client) -> Any:
     return [plain(written), hashlib.sha256(spoken.content).hexdigest()]
 
 
-async def error(client: Client, call: Awaitable[Any]) -> Any:
-    """What the client raises, as plain data."""
-    with pytest.raises(openai.OpenAIError) as caught:
-        await call
-    found: Any = caught.value
-    facts = [type(found).__name__, str(found), getattr(found, "body", None)]
-    if isinstance(found, openai.APIStatusError):
-        facts += [found.status_code, found.request_id, found.response.headers.get("retry-after")]
-    return facts
+async def error(call: Awaitable[Any]) -> Any:
+    return await failure(call, openai.OpenAIError)
 
 
 async def errors(client: Client) -> Any:
-    return [await error(client, chat(client, f"error-{status}")) for status in (400, 401, 429, 500)]
+    return [await error(chat(client, f"error-{status}")) for status in (400, 401, 429, 500)]
 
 
 async def errors_of_streams(client: Client) -> Any:
-    return [await error(client, stream(client, f"error-{status}")) for status in (400, 401, 429, 500)]
+    return [await error(stream(client, f"error-{status}")) for status in (400, 401, 429, 500)]
 
 
 async def error_inside_a_stream(client: Client) -> Any:
-    return await error(client, stream(client, "error-in-stream"))
+    return await error(stream(client, "error-in-stream"))
 
 
 SCENARIOS: list[Scenario] = [
@@ -284,21 +258,16 @@ SCENARIOS: list[Scenario] = [
 ]  # fmt: skip
 
 
-def synchronous(scenario: Scenario, url: str, **options: Any) -> Any:
-    with openai.OpenAI(base_url=f"{url}/v1", **(SETTINGS | options)) as client:
-        return asyncio.run(scenario(client))
+def by_sync(scenario: Scenario, url: str, **options: Any) -> Any:
+    return synchronous(scenario, openai.OpenAI(base_url=f"{url}/v1", **(SETTINGS | options)))
 
 
-def asynchronous(scenario: Scenario, url: str, **options: Any) -> Any:
-    async def run() -> Any:
-        async with openai.AsyncOpenAI(base_url=f"{url}/v1", **(SETTINGS | options)) as client:
-            return await scenario(client)
-
-    return asyncio.run(run())
+def by_async(scenario: Scenario, url: str, **options: Any) -> Any:
+    return asynchronous(scenario, openai.AsyncOpenAI(base_url=f"{url}/v1", **(SETTINGS | options)))
 
 
 SETTINGS: dict[str, Any] = {"api_key": "sk-none", "max_retries": 0, "timeout": 60}
-both_clients = pytest.mark.parametrize("run", [synchronous, asynchronous])
+both_clients = pytest.mark.parametrize("run", [by_sync, by_async])
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
@@ -326,7 +295,7 @@ def test_a_json_answer_has_the_verdict_in_its_headers(
     for raw in run(calls, ways.proxied):
         assert raw.headers["x-refusal-verdict"] == label
         assert raw.headers["x-refusal-status"] == "complete"
-        assert looked_up(ways, raw.headers["x-refusal-id"])["label"] == label
+        assert ways.looked_up(raw.headers["x-refusal-id"])["label"] == label
 
 
 @both_clients
@@ -344,14 +313,14 @@ def test_a_stream_has_the_verdict_in_its_finish_chunk(
     assert verdicts_in(chunks[-1]) == [verdict]
     assert verdict["label"] == label
     assert verdict["id"] == headers["x-refusal-id"]
-    assert looked_up(ways, verdict["id"])["label"] == label
+    assert ways.looked_up(verdict["id"])["label"] == label
 
 
 def test_each_choice_of_a_stream_has_its_own(ways: Ways) -> None:
     async def call(client: Client) -> Any:
         return await stream(client, "refusal", n=3)
 
-    ends = [choice for chunk in synchronous(call, ways.proxied) for choice in chunk["choices"] if verdicts_in(choice)]
+    ends = [choice for chunk in by_sync(call, ways.proxied) for choice in chunk["choices"] if verdicts_in(choice)]
     assert [choice["index"] for choice in ends] == [0, 1, 2]
     assert {choice["refusal_verdict"]["label"] for choice in ends} == {"hard_refusal"}
 
@@ -360,13 +329,11 @@ def test_each_choice_of_a_stream_has_its_own(ways: Ways) -> None:
 def test_a_helper_shows_the_verdict_on_its_chunks(ways: Ways, run: Callable[..., Any]) -> None:
     """`chat.completions.stream` hands the raw chunks through, in events of type `chunk`."""
 
-    async def call(client: Client) -> list[Any]:
-        manager = client.chat.completions.stream(model="refusal", messages=ASK)
-        if hasattr(manager, "__aenter__"):
-            async with manager as events:
-                return [plain(event.chunk) async for event in events if event.type == "chunk"]
-        with manager as events:
-            return [plain(event.chunk) for event in events if event.type == "chunk"]
+    async def call(client: Client) -> Any:
+        async def chunks(events: Any) -> list[Any]:
+            return [event["chunk"] for event in await items(events) if event["type"] == "chunk"]
+
+        return await within(client.chat.completions.stream(model="refusal", messages=ASK), chunks)
 
     [verdict] = verdicts_in(run(call, ways.proxied))
     assert verdict["label"] == "hard_refusal"
@@ -377,20 +344,10 @@ def test_a_stream_of_responses_is_looked_up(ways: Ways) -> None:
         raw = await settled(client.responses.with_raw_response.create(model="refusal", input="Name.", stream=True))
         return raw.headers, await items(raw.parse())
 
-    headers, events = synchronous(call, ways.proxied)
+    headers, events = by_sync(call, ways.proxied)
     assert headers["x-refusal-verdict"] == "pending"
     assert events[-1]["type"] == "response.completed"
-    assert looked_up(ways, headers["x-refusal-id"])["label"] == "hard_refusal"
-
-
-def looked_up(ways: Ways, id: str) -> Any:
-    """The verdict under /-/verdicts/: a stream's may come a moment after its last byte."""
-    deadline = time.monotonic() + 30
-    while (found := httpx.get(f"{ways.proxied}/-/verdicts/{id}", trust_env=False)).status_code == 202:
-        assert time.monotonic() < deadline, "still pending"
-        time.sleep(0.02)
-    assert found.status_code == 200
-    return found.json()
+    assert ways.looked_up(headers["x-refusal-id"])["label"] == "hard_refusal"
 
 
 # Retries, timeouts, clients that leave.
@@ -400,17 +357,12 @@ def looked_up(ways: Ways, id: str) -> Any:
 @pytest.mark.parametrize(("model", "requests"), [("flaky-429", 2), ("flaky-500", 2), ("error-429", 3)])
 def test_retries_are_the_client_s_own(ways: Ways, run: Callable[..., Any], model: str, requests: int) -> None:
     async def call(client: Client) -> Any:
-        return await (error(client, chat(client, model)) if model == "error-429" else chat(client, model))
-
-    sleeping: list[int] = []
+        return await (error(chat(client, model)) if model == "error-429" else chat(client, model))
 
     def counted(url: str) -> Any:
-        result = run(call, url, max_retries=2)
-        sleeping.append(len(ways.vendor.requests))
-        return result
+        return [run(call, url, max_retries=2), len(ways.vendor.requests)]
 
-    same(ways, counted)
-    assert sleeping == [requests, requests]
+    assert same(ways, counted)[1] == requests
 
 
 @both_clients
@@ -418,7 +370,7 @@ def test_a_timeout_reaches_the_vendor(ways: Ways, run: Callable[..., Any]) -> No
     """The client gives up on a silent answer, the proxy lets go of the vendor, and nobody asks twice."""
 
     async def call(client: Client) -> Any:
-        return await error(client, chat(client, "stall"))
+        return await error(chat(client, "stall"))
 
     def timed(url: str) -> Any:
         result = run(call, url, timeout=0.5)
@@ -432,12 +384,7 @@ def test_a_timeout_reaches_the_vendor(ways: Ways, run: Callable[..., Any]) -> No
 @pytest.mark.parametrize("model", ["stall", "endless"])
 def test_a_client_that_leaves_a_stream_is_left_upstream_too(ways: Ways, run: Callable[..., Any], model: str) -> None:
     async def call(client: Client) -> Any:
-        chunks = await settled(client.chat.completions.create(model=model, messages=ASK, stream=True))
-        if hasattr(chunks, "__aenter__"):
-            async with chunks:
-                return plain(await anext(aiter(chunks)))
-        with chunks:
-            return plain(next(iter(chunks)))
+        return await first(await settled(client.chat.completions.create(model=model, messages=ASK, stream=True)))
 
     def left(url: str) -> Any:
         first = run(call, url)
@@ -454,16 +401,8 @@ def test_a_stream_that_breaks_off_breaks_off(ways: Ways, run: Callable[..., Any]
     async def call(client: Client) -> Any:
         seen: list[Any] = []
 
-        async def read() -> None:
-            chunks = await settled(client.chat.completions.create(model="cut", messages=ASK, stream=True))
-            if hasattr(chunks, "__aiter__"):
-                async for chunk in chunks:
-                    seen.append(plain(chunk))  # noqa: PERF401  what was seen before it broke counts
-            else:
-                for chunk in chunks:
-                    seen.append(plain(chunk))  # noqa: PERF401
-
-        return [await error(client, read()), seen]
+        chunks = await settled(client.chat.completions.create(model="cut", messages=ASK, stream=True))
+        return [await error(until_broken(chunks, seen)), seen]
 
     broken, seen = same(ways, lambda url: run(call, url))
     assert broken[0] == "APIConnectionError"

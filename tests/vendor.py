@@ -77,7 +77,7 @@ class Seen:
         return ""
 
 
-@dataclass
+@dataclass(eq=False)
 class Vendor:
     """`requests` in order; `left` is set when a client has left a script that waited for that."""
 

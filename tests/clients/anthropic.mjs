@@ -1,0 +1,100 @@
+// Anthropic's SDK in Node.
+
+import Anthropic from "@anthropic-ai/sdk";
+
+const messages = [{ role: "user", content: "Name three fruits." }];
+const weather = {
+  name: "weather",
+  description: "The weather in a city.",
+  input_schema: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+};
+const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "iVBORw0KGgo=" } };
+
+const client = (url, options) => new Anthropic({ baseURL: url, apiKey: "sk-none", maxRetries: 0, ...options });
+const ask = (url, model, more) => client(url).messages.create({ model, max_tokens: 99, messages, ...more });
+
+async function all(stream) {
+  const found = [];
+  for await (const item of await stream) found.push(item);
+  return found;
+}
+
+async function failure(call) {
+  try {
+    await call;
+  } catch (error) {
+    const { message, status, error: body } = error;
+    return { kind: error.constructor.name, message, status, body, after: error.headers?.get("retry-after") };
+  }
+  throw new Error("no error came");
+}
+
+export const answer = (url) => ask(url, "answer");
+export const tools = (url) => ask(url, "tools", { tools: [weather] });
+export const images = (url) =>
+  ask(url, "answer", { messages: [{ role: "user", content: [{ type: "text", text: "What is it?" }, image] }] });
+export const stream = (url) => all(ask(url, "answer", { stream: true }));
+export const streamTools = (url) => all(ask(url, "tools", { stream: true, tools: [weather] }));
+
+export async function helper(url) {
+  const seen = [];
+  const events = client(url).messages.stream({ model: "answer", max_tokens: 99, messages });
+  events.on("text", (text) => seen.push(text));
+  return [await events.finalMessage(), seen];
+}
+
+export const helperTools = (url) =>
+  client(url).messages.stream({ model: "tools", max_tokens: 99, messages, tools: [weather] }).finalMessage();
+
+export async function errors(url) {
+  const found = [];
+  for (const status of [400, 401, 429, 500]) {
+    found.push(await failure(ask(url, `error-${status}`)));
+    found.push(await failure(all(ask(url, `error-${status}`, { stream: true }))));
+  }
+  return found;
+}
+
+export const errorInsideAStream = (url) => failure(all(ask(url, "error-in-stream", { stream: true })));
+
+export async function streamThatBreaksOff(url) {
+  const seen = [];
+  const read = async () => {
+    for await (const event of await ask(url, "cut", { stream: true })) seen.push(event);
+  };
+  return [(await failure(read())).kind, seen];
+}
+
+export async function retries(url) {
+  const call = (model) => client(url, { maxRetries: 2 }).messages.create({ model, max_tokens: 99, messages });
+  return [await call("flaky-429"), await call("flaky-500"), await failure(call("error-429:always"))];
+}
+
+export const timeout = (url) =>
+  failure(client(url, { timeout: 500 }).messages.create({ model: "stall", max_tokens: 99, messages }));
+
+export async function leaving(url) {
+  const events = await ask(url, "endless", { stream: true });
+  for await (const event of events) {
+    events.controller.abort();
+    return event;
+  }
+}
+
+// Where the verdict is.
+
+export async function verdictOfJson(url) {
+  const { data, response } = await ask(url, "refusal").withResponse();
+  return [data.stop_reason, response.headers.get("x-refusal-verdict")];
+}
+
+// The events of a stream have no key: its headers have the id under which the verdict is looked up.
+export async function verdictOfStream(url) {
+  const { data, response } = await ask(url, "refusal", { stream: true }).withResponse();
+  await all(data);
+  const id = response.headers.get("x-refusal-id");
+  for (; id; ) {
+    const found = await fetch(`${url}/-/verdicts/${id}`);
+    if (found.status !== 202) return [response.headers.get("x-refusal-verdict"), (await found.json()).label];
+  }
+}
