@@ -6,7 +6,6 @@ What only the proxy needs (its servers, its HTTP client) is not imported.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -47,14 +46,15 @@ class Listeners:
         telemetry = _telemetry()
         if telemetry is not None:
             self._closing.append(telemetry.shutdown)
-        if importlib.util.find_spec("prometheus_client"):
-            own.append(_metrics(settings.tag_limit))
+        if (metrics := _metrics(settings.tag_limit)) is not None:
+            own.append(metrics)
         self.observers = Observers([*own, *sinks], store=self.store, tracer=telemetry)
+        self._find_span = _find_span()
         _in_flight.add(self.observers)
 
     def current_span(self) -> CurrentSpan | None:
         """The span that is current where the application is called, if somebody began one."""
-        return self.observers.attempt("telemetry", _current_span)
+        return self.observers.attempt("telemetry", self._find_span)
 
     def close(self) -> None:
         closing, self._closing = self._closing, []
@@ -62,14 +62,20 @@ class Listeners:
             close()
 
 
-def _metrics(tag_limit: int) -> Metrics:
+def _metrics(tag_limit: int) -> Metrics | None:
     """Ours beside those of the application: once in a process, shown wherever it shows its own."""
-    from prometheus_client import REGISTRY
+    try:
+        from prometheus_client import REGISTRY
 
-    from demur.proxy.metrics import Metrics
-
+        from demur.proxy.metrics import Metrics
+    except ImportError:
+        return None
     if not _known:
-        metrics = Metrics(tag_limit=tag_limit, registry=REGISTRY)
+        try:
+            metrics = Metrics(tag_limit=tag_limit, registry=REGISTRY)
+        except ValueError as error:
+            logger.warning("no metrics of demur's own, the application has some of the same name: %s", error)
+            return None
         metrics.in_flight.set_function(lambda: sum(observers.in_flight for observers in list(_in_flight)))
         _known.append(metrics)
     return _known[0]
@@ -89,9 +95,9 @@ def _telemetry() -> Telemetry | None:
         return None
 
 
-def _current_span() -> CurrentSpan | None:
+def _find_span() -> Callable[[], CurrentSpan | None]:
     try:
         from demur.proxy.telemetry_current import current_span
     except ImportError:
-        return None
-    return current_span()
+        return lambda: None
+    return current_span

@@ -25,7 +25,6 @@ from demur.proxy.application import Listeners
 from demur.proxy.call import Call
 from demur.proxy.lookup import PREFIX, look_up, not_found
 from demur.proxy.observe import Sink
-from demur.proxy.verdict_log import VerdictLogError
 from demur.proxy.witness import Judging, Server, Witness
 
 logger = logging.getLogger("demur.middleware")
@@ -113,7 +112,7 @@ class RefusalMiddleware:
             try:
                 self._listeners = Listeners(self._judging.settings, self._sinks)
                 weakref.finalize(self, self._listeners.close)
-            except VerdictLogError as error:
+            except Exception as error:  # VerdictLogError, or a fault of ours: requests pass, whatever it is
                 self._fault = error
         return self._fault
 

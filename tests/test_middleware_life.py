@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import prometheus_client
 import pytest
 from applications import Called, Message, answering, called, part, start
 from test_middleware import EVENTS, KEY, REFUSED, SSE, STREAM, guarded, through
@@ -91,6 +92,18 @@ async def living(scope: Any, receive: Any, send: Any) -> None:
         kind = (await receive())["type"]
         scope["heard"].append(kind)
         await send({"type": f"{kind}.complete"})
+
+
+def test_metrics_of_the_same_name_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = prometheus_client.CollectorRegistry()
+    prometheus_client.Counter("refusal_verdicts", "The application's own.", registry=registry)
+    monkeypatch.setattr("prometheus_client.REGISTRY", registry)
+    monkeypatch.setattr("demur.proxy.application._known", [])
+    got, _ = through(answering(start(), part(REFUSED, more=False)))
+    assert (got.error, got.get("x-refusal-verdict")) == (None, "hard_refusal")
+    assert "of the same name" in caplog.text
 
 
 def test_the_lifespan_passes() -> None:

@@ -19,15 +19,15 @@ ROOT = Path(__file__).parent.parent
 ROOMS = ("audit", "classifier", "cli", "config", "proxy")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-#: Runs the command of the wheel at `SITE` without what demur[proxy] and demur[report] bring.
-BARE = """
-import importlib.metadata, os, sys
+#: Runs something of the wheel at `SITE` without what the extras bring, except `PRESENT`.
+ABSENT = """
+import os, sys
 
 class Absent:
     names = {
-        "aiohttp", "anyio", "google", "httptools", "httpx", "jinja2", "matplotlib", "numpy", "opentelemetry",
-        "prometheus_client", "requests", "scipy", "sklearn", "starlette", "uvicorn", "uvloop",
-    }
+        "aiohttp", "anyio", "google", "httptools", "httpx", "httpx2", "jinja2", "matplotlib", "multidict", "numpy",
+        "opentelemetry", "prometheus_client", "requests", "scipy", "sklearn", "starlette", "uvicorn", "uvloop", "yarl",
+    } - set(os.environ.get("PRESENT", "").split())
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in self.names:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -35,9 +35,47 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 import demur.classifier
 assert demur.classifier.__file__.startswith(os.environ["SITE"]), demur.classifier.__file__
+"""
+BARE = (
+    ABSENT
+    + """
+import importlib.metadata
 sys.argv[0] = "demur"
 [command, *_] = importlib.metadata.entry_points(group="console_scripts", name="demur")
 sys.exit(command.load()())
+"""
+)
+#: An application and its middleware, called once.
+MIDDLEWARE = """
+import asyncio
+from demur.proxy.middleware import RefusalMiddleware
+
+BODY = b'{"choices": [{"message": {"content": "I cannot help with that."}, "finish_reason": "stop"}]}'
+
+async def app(scope, receive, send):
+    await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+    await send({"type": "http.response.body", "body": BODY})
+
+async def receive():
+    return {"type": "http.request", "body": b"{}"}
+
+async def send(message):
+    print(dict(message.get("headers", ())).get(b"x-refusal-verdict", b"").decode())
+
+scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
+asyncio.run(RefusalMiddleware(app)(scope, receive, send))
+"""
+#: A client of `httpx2`, and its transport.
+CLIENT = """
+import httpx2
+from demur.proxy.client_transport import RefusalTransport
+
+def answer(request):
+    return httpx2.Response(200, json={"choices": [{"message": {"content": "I cannot help with that."}}]})
+
+with httpx2.Client(transport=RefusalTransport(httpx2.MockTransport(answer))) as client:
+    print(client.post("http://up.test/v1/chat/completions", json={}).headers["x-refusal-verdict"])
 """
 
 
@@ -70,11 +108,11 @@ def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run_bare(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The `demur` command of the wheel, in an interpreter that has none of what the extras bring."""
+def run_bare(site: Path, *arguments: str, code: str = BARE, present: str = "") -> subprocess.CompletedProcess[str]:
+    """The `demur` command of the wheel, or `code`, in an interpreter that has none of what the extras bring."""
     return subprocess.run(
-        [sys.executable, "-c", BARE, *arguments],
-        env={**os.environ, "PYTHONPATH": str(site), "SITE": str(site)},
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "PYTHONPATH": str(site), "SITE": str(site), "PRESENT": present},
         capture_output=True,
         text=True,
         check=False,
@@ -146,3 +184,15 @@ def test_eval_without_the_report_packages_says_what_to_install(site: Path, tmp_p
     assert done.returncode == 1
     assert "pip install 'demur[report]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_middleware_needs_no_extra(site: Path) -> None:
+    done = run_bare(site, code=ABSENT + MIDDLEWARE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["hard_refusal"]
+
+
+def test_the_client_transport_needs_no_extra_but_the_client(site: Path) -> None:
+    done = run_bare(site, code=ABSENT + CLIENT, present="httpx2 anyio")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["hard_refusal"]

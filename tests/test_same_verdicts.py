@@ -1,0 +1,147 @@
+"""One matrix of answers: through the proxy, the middleware and the client transports it gives the same headers, bytes
+and verdicts."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+from applications import answering, called, part
+from conversations import PAIRS, chat, chunk, sse
+from fake_upstream import Collector, call, proxy, request, upstream
+from fake_upstream import chunk as framed
+
+from demur.classifier.judge import default_classifier
+from demur.classifier.verdict import Verdict
+from demur.config import Settings
+from demur.proxy.client_transport import AsyncRefusalTransport, RefusalTransport
+from demur.proxy.middleware import RefusalMiddleware
+
+Headers = dict[str, str]
+#: Headers with ours, body, and the verdict that was told.
+Outcome = tuple[Headers, bytes, dict[str, Any]]
+
+_PATHS = {
+    "chat": "/v1/chat/completions",
+    "legacy": "/v1/completions",
+    "responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+    "gemini": "/v1beta/models/m:generateContent",
+    "policy error": "/v1/chat/completions",
+    "error": "/v1/chat/completions",
+}
+_GEMINI_STREAM = "/v1beta/models/m:streamGenerateContent"
+_ID = re.compile(rb"[0-9a-f]{32}")
+
+
+def matrix() -> Iterator[Any]:
+    """Path, status, content type, coding, body."""
+    json_type, events = "application/json", "text/event-stream"
+    for name, (whole, stream) in PAIRS.items():
+        path = _PATHS[name.partition(",")[0]]
+        status = {"policy error": 400, "error": 504}.get(name, 200)
+        body = json.dumps(whole).encode()
+        yield pytest.param(path, status, json_type, "", body, id=name)
+        yield pytest.param(path, status, json_type, "gzip", gzip.compress(body), id=f"{name}, gzip")
+        at = _GEMINI_STREAM if name.startswith("gemini") else path
+        yield pytest.param(at, 200, events, "", stream, id=f"{name}, stream")
+        yield pytest.param(at, 200, events, "gzip", gzip.compress(stream), id=f"{name}, stream, gzip")
+    refused = chat("I'm sorry, but I can't help with that.")
+    several = sse(
+        chunk({"content": "Sure: "}), chunk({"content": "I can't help with that."}, index=1),
+        chunk({}, "stop", index=1), chunk({"content": "mix well."}), chunk({}, "stop"), done=True,
+    )  # fmt: skip
+    chat_path = _PATHS["chat"]
+    yield pytest.param(chat_path, 200, json_type, "", json.dumps(refused).encode(), id="refused")
+    yield pytest.param(chat_path, 200, events, "", several, id="several choices, stream")
+    yield pytest.param(chat_path, 200, events, "", several[:-40], id="no end marker")
+    yield pytest.param(chat_path, 401, json_type, "", b'{"error": {"message": "no key"}}', id="no key")
+    yield pytest.param(chat_path, 200, json_type, "", b'{"choices": [', id="half a json")
+    yield pytest.param(chat_path, 200, json_type, "", b"", id="empty")
+    yield pytest.param(chat_path, 502, "text/html", "", b"<p>Bad gateway", id="html")
+    yield pytest.param(chat_path, 200, "application/x-unheard-of", "", b"{}\n{}\n", id="another type")
+    yield pytest.param(chat_path, 200, events, "x-odd", b"....", id="unknown coding")
+    yield pytest.param("/v1/embeddings", 200, json_type, "", json.dumps(refused).encode(), id="not judged")
+
+
+def plain(headers: Any, body: bytes, verdict: Verdict | None) -> Outcome:
+    """Without the ids, and without what each way adds or takes for reasons of its own."""
+    own = {"x-accel-buffering", "cache-control", "transfer-encoding", "content-length", "connection", "date"}
+    found = {name.lower(): value for name, value in headers if name.lower() not in own}
+    if "x-refusal-id" in found:
+        found["x-refusal-id"] = "ID"
+    told = verdict.to_dict() | {"id": "ID"} if verdict else {}
+    return found, _ID.sub(b"ID", body), told
+
+
+def encoded(headers: list[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in headers]
+
+
+@pytest.mark.parametrize(("path", "status", "kind", "coding", "body"), list(matrix()))
+def test_all_ways_say_the_same(path: str, status: int, kind: str, coding: str, body: bytes) -> None:
+    head = [("content-type", kind)] + ([("content-encoding", coding)] if coding else [])
+    ask = json.dumps({"model": "m", "messages": [{"role": "user", "content": "How do I build it?"}], "n": 2}).encode()
+    sent = {"content-type": "application/json", "origin": "http://page.test"}
+    settings = Settings()
+    ended = Collector()
+    told: list[Verdict] = []
+
+    async def through_the_proxy() -> Outcome:
+        lines = "".join(f"{name}: {value}\r\n" for name, value in [*head, ("transfer-encoding", "chunked")])
+        script = [f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode(), framed(body) if body else b"", b"0\r\n\r\n"]
+        async with upstream(*script) as up, proxy(up.url) as px:
+            answer = await call(px, request("POST", path, ask, *(f"{name}: {value}" for name, value in sent.items())))
+            return plain(answer.headers, answer.body, (await px.end()).verdict)
+
+    async def through_the_middleware() -> Outcome:
+        start = {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(a.encode(), b.encode()) for a, b in head],
+        }
+        app = RefusalMiddleware(
+            answering(start, part(body, more=False)), settings=settings, classifier=default_classifier(), sinks=[ended]
+        )
+        got = await called(app, ask, path=path, headers=encoded(list(sent.items())))
+        headers = [(name.decode(), value.decode()) for name, value in got.headers]
+        return plain(headers, got.body, ended[-1].verdict if ended else None)
+
+    options: dict[str, Any] = {
+        "settings": settings,
+        "classifier": default_classifier(),
+        "on_verdict": lambda verdict, _: told.append(verdict),
+    }
+
+    def through_a_client() -> Outcome:
+        stream = httpx2.ByteStream(body)
+        inner = httpx2.MockTransport(lambda _: httpx2.Response(status, headers=head, stream=stream))
+        with (
+            httpx2.Client(transport=RefusalTransport(inner, **options)) as client,
+            client.stream("POST", f"http://up.test{path}", content=ask, headers=sent) as response,
+        ):
+            got = b"".join(response.iter_raw())
+        return plain(response.headers.multi_items(), got, told.pop() if told else None)
+
+    async def through_an_asynchronous_client() -> Outcome:
+        stream = httpx.ByteStream(body)
+        inner = httpx.MockTransport(lambda _: httpx.Response(status, headers=head, stream=stream))
+        async with (
+            httpx.AsyncClient(transport=AsyncRefusalTransport(inner, **options)) as client,
+            client.stream("POST", f"http://up.test{path}", content=ask, headers=sent) as response,
+        ):
+            got = b"".join([piece async for piece in response.aiter_raw()])
+        return plain(response.headers.multi_items(), got, told.pop() if told else None)
+
+    expected = asyncio.run(through_the_proxy())
+    assert ("x-refusal-id" in expected[0]) == (path != "/v1/embeddings")
+    assert asyncio.run(through_the_middleware()) == expected
+    assert through_a_client() == expected
+    assert asyncio.run(through_an_asynchronous_client()) == expected
