@@ -104,6 +104,12 @@ class Settings(BaseModel):
     ca_file: FileOrNone = Field(
         default=None, description="certificate authorities (PEM) for the upstream instead of the system's"
     )
+    client_cert: FileOrNone = Field(
+        default=None, description="certificate (PEM) that is shown to an upstream that asks for one"
+    )
+    client_key: FileOrNone = Field(
+        default=None, description="key (PEM, not encrypted) of client_cert, where it is not in the same file"
+    )
 
     judge_url: BaseUrlOrNone = Field(
         default=None, description="base URL of an API whose model is asked for a second opinion; texts are sent to it"
@@ -164,6 +170,16 @@ class Settings(BaseModel):
                         "route": index,
                     },
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _key_with_certificate(self) -> Settings:
+        if self.client_key is not None and self.client_cert is None:
+            raise PydanticCustomError(
+                "conflict",
+                "a key is of no use without its certificate, and client_cert is not set",
+                {"keys": ("client_cert", "client_key")},
+            )
         return self
 
     @model_validator(mode="after")

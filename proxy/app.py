@@ -28,6 +28,7 @@ from demur.proxy.observe import Observers, Sink, Tracer
 from demur.proxy.relay import Relay
 from demur.proxy.second_opinion import Reviews
 from demur.proxy.store import VerdictStore
+from demur.proxy.tls import client_context
 from demur.proxy.upstream import AiohttpTransport
 
 Receive = Callable[[], Awaitable[Any]]
@@ -76,15 +77,20 @@ def create_app(
     reviews: Reviews | None = None,
 ) -> App:
     """The whole proxy as one ASGI application. Raises LexiconError, ConfigError when a variable that a route
-    names has no key, or OSError / ssl.SSLError for a bad `ca_file`."""
+    names has no key, CertificateError for a file of certificates that can't be used."""
     store = store or VerdictStore(ttl=settings.verdict_ttl, keep=settings.verdict_keep)
-    transport = transport or AiohttpTransport(idle_timeout=settings.idle_timeout, ca_file=settings.ca_file)
+    transport = transport or _transport(settings)
     classifier = classifier or Classifier(
         lexicons=settings.lexicons, languages=settings.languages or None, min_confidence=settings.min_confidence
     )
     observers = Observers(sinks, store=store, tracer=telemetry, reviewer=reviews)
     relay = Relay(settings, transport=transport, classifier=classifier, observers=observers)
     return App(relay, _own_endpoints(relay, store, settings), transport, reviews)
+
+
+def _transport(settings: Settings) -> AiohttpTransport:
+    tls = client_context(settings.ca_file, settings.client_cert, settings.client_key)
+    return AiohttpTransport(idle_timeout=settings.idle_timeout, tls=tls)
 
 
 def _own_endpoints(relay: Relay, store: VerdictStore, settings: Settings) -> Starlette:

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from demur.proxy.labels import LabelCap, error_type, operation_of
 from demur.proxy.observe import Exchange
 
-#: Distinct model names kept as labels. A model name comes from the client.
+#: Distinct names of models, and of upstreams, kept as labels. A model name comes from the client.
 MODEL_LIMIT = 100
 #: Buckets of gen_ai.client.operation.duration in the GenAI semantic conventions: 0.01·2ⁿ seconds, up to 81.92.
 OPERATION_BUCKETS = tuple(0.01 * 2**n for n in range(14))
@@ -48,6 +48,7 @@ class Metrics:
         self._registry = registry or CollectorRegistry(auto_describe=True)
         self._model = LabelCap(MODEL_LIMIT)
         self._tag = LabelCap(tag_limit)
+        self._upstream = LabelCap(MODEL_LIMIT)
         # The one place where instruments are made; the order is that of the scrape.
         self._verdicts = Counter(
             "refusal_verdicts",
@@ -108,7 +109,7 @@ class Metrics:
         self._requests.labels(exchange.end).inc()
         error = error_type(exchange)
         if error is not None and error not in _NOT_UPSTREAM:
-            self._errors.labels(error, exchange.upstream_host).inc()
+            self._errors.labels(error, self._upstream(exchange.upstream_host)).inc()
         if exchange.api is None:
             return
         model, provider = self._model(exchange.ask.model), exchange.provider or ""

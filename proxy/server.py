@@ -16,7 +16,6 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from ssl import SSLError
 from typing import Any
 
 import uvicorn
@@ -29,9 +28,12 @@ from demur.proxy.app import App, create_app
 from demur.proxy.capture import content_capture
 from demur.proxy.metrics import Metrics
 from demur.proxy.observe import Sink
+from demur.proxy.outbound import OutboundError, outbound_proxy
 from demur.proxy.protocol import ClientProtocol
 from demur.proxy.second_opinion import Reviews
 from demur.proxy.telemetry import Telemetry, TelemetryError
+from demur.proxy.tls import CertificateError
+from demur.proxy.urls import Base
 from demur.proxy.verdict_log import VerdictLog, VerdictLogError
 
 logger = logging.getLogger("demur.server")
@@ -42,6 +44,17 @@ KEEP_ALIVE = 75
 
 class ServerError(Exception):
     """The proxy can't start; the message says why."""
+
+
+_UNSTARTABLE = (
+    CertificateError,
+    ConfigError,
+    LexiconError,
+    OutboundError,
+    ServerError,
+    TelemetryError,
+    VerdictLogError,
+)
 
 
 class Server(uvicorn.Server):
@@ -104,7 +117,7 @@ def serve(settings: Settings, ready: Ready, *, reviews: Reviews | None = None) -
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_serve(settings, ready, reviews))
-    except (ConfigError, ServerError, TelemetryError, VerdictLogError, LexiconError) as error:
+    except _UNSTARTABLE as error:
         sys.stderr.write(f"demur: {error}\n")
         return 1
     return 0
@@ -172,10 +185,9 @@ def _assemble(settings: Settings, closing: ExitStack, reviews: Reviews | None = 
         dropped_reviews=(lambda: reviews.dropped) if reviews else None,
     )
     sinks: list[Sink] = [metrics, log] if log else [metrics]
-    try:
-        app = create_app(settings, telemetry=telemetry, sinks=sinks, reviews=reviews)
-    except (OSError, SSLError) as error:
-        raise ServerError(f"ca_file: {settings.ca_file} can't be used: {error.strerror or error}") from error
+    for url in (settings.upstream, *(route.upstream for route in settings.route)):
+        outbound_proxy(Base.parse(url))  # says now what is wrong with it, not with each request
+    app = create_app(settings, telemetry=telemetry, sinks=sinks, reviews=reviews)
     observers = app.relay.observers
     metrics.in_flight.set_function(lambda: observers.in_flight)
     return app, metrics
@@ -190,8 +202,8 @@ def _listen(setting: str, host: str, port: int, closing: ExitStack) -> list[sock
             bound = closing.enter_context(socket.socket(family, kind, protocol))
             if sys.platform != "win32":
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if len(found) > 1 and family == socket.AF_INET6:
-                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            if family == socket.AF_INET6:  # "::" takes IPv4 too, whatever the system is set to
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, len(found) > 1)
             # Port 0: what the first address got, the others take too.
             chosen = sockets[0].getsockname()[1] if sockets else port
             bound.bind((address[0], chosen, *address[2:]))

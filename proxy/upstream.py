@@ -14,9 +14,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
-from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
 import httpx
@@ -26,6 +24,10 @@ from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 from multidict import CIMultiDict
 from yarl import URL
+
+from demur.proxy.outbound import OutboundError, outbound_proxy
+from demur.proxy.tls import client_context
+from demur.proxy.urls import Base
 
 #: Limits for response heads, far above any seen (rate limit and policy headers reach tens of KB); aiohttp's are 8 KB.
 MAX_HEADER_BYTES = 256 * 1024
@@ -40,14 +42,12 @@ _NOT_ADDED = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 class AiohttpTransport(httpx.AsyncBaseTransport):
     """One pool of upstream connections. Made anywhere, used in one event loop.
 
-    `idle_timeout` in seconds; `ca_file` (PEM) replaces the system's certificate authorities. Raises OSError or
-    ssl.SSLError when `ca_file` can't be used.
+    `idle_timeout` in seconds; `tls` is the context for https, by default that of `client_context()`.
     """
 
-    def __init__(self, *, idle_timeout: float | None = None, ca_file: Path | None = None) -> None:
+    def __init__(self, *, idle_timeout: float | None = None, tls: ssl.SSLContext | None = None) -> None:
         self._idle_timeout = idle_timeout
-        self._ssl = ssl.create_default_context(cafile=ca_file)
-        self._ssl.set_alpn_protocols(["http/1.1"])
+        self._ssl = tls or client_context()
         self._session: aiohttp.ClientSession | None = None
         self._proxies: dict[str, URL | None] = {}
         self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
@@ -109,17 +109,12 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         return known
 
     def _proxy(self, origin: str) -> URL | None:
-        """The outbound proxy for `origin` by `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`."""
+        """The outbound proxy for `origin`; the environment is read once."""
         if origin not in self._proxies:
-            scheme, _, where = origin.partition("://")
-            proxies = getproxies_environment()
-            proxy = proxies.get(scheme) or proxies.get("all")
-            # The standard library's check takes host and port without brackets.
-            if proxy and proxy_bypass(where.replace("[", "").replace("]", "")):
-                proxy = None
-            if proxy and "://" not in proxy:
-                proxy = f"http://{proxy}"
-            self._proxies[origin] = URL(proxy) if proxy else None
+            try:
+                self._proxies[origin] = outbound_proxy(Base.parse(origin))
+            except OutboundError as error:
+                raise httpx.ProxyError(str(error)) from None
         return self._proxies[origin]
 
 

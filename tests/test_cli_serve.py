@@ -43,6 +43,7 @@ def test_every_setting_has_a_flag_that_arrives(
         "upstream": "http://one.example/v1",
     }
     special |= {"host": "localhost", "admin_host": "localhost", "lexicons": str(file), "ca_file": str(file)}
+    special |= {"client_cert": str(file), "client_key": str(file)}
     special |= {"verdict_log": str(file), "min_confidence": "0.25", "languages": "en,de"}
     special |= {"judge_url": "http://127.0.0.1:9/v1", "judge_key_env": "A_KEY", "judge_below": "0.25"}
     special["judge_cache"] = str(tmp_path / "codings")

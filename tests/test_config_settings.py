@@ -35,6 +35,8 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "max_request_bytes": 64 * 1024 * 1024,
         "inspect_bytes": 2 * 1024 * 1024,
         "ca_file": None,
+        "client_cert": None,
+        "client_key": None,
         "judge_url": None,
         "judge_model": None,
         "judge_key_env": None,

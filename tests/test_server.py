@@ -216,15 +216,22 @@ def test_w83_other_addresses(host: str) -> None:
     asyncio.run(run())
 
 
-def test_faults_at_the_start_are_told_in_one_line(tmp_path: Any) -> None:
+def test_faults_at_the_start_are_told_in_one_line(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", "openai.com,a.example")
     (tmp_path / "ca.pem").write_text("not a certificate")
 
     async def run() -> None:
         settings = {"port": 0, "admin_port": 0}
-        for wrong, words in [
+        faults: list[tuple[dict[str, Any], str]] = [
             ({"ca_file": str(tmp_path / "ca.pem")}, "ca_file"),
+            ({"client_cert": str(tmp_path / "ca.pem")}, "client_cert"),
             ({"verdict_log": str(tmp_path)}, "verdict_log"),
-        ]:
+            ({"route": [{"models": "m", "upstream": "https://a.example", "key_env": "NO_KEY"}]}, "route 1: key_env"),
+            ({"upstream": "https://b.example"}, "HTTPS_PROXY can't be used for b.example: it is a socks5 proxy"),
+            ({"route": [{"models": "m", "upstream": "https://c.example"}]}, "HTTPS_PROXY can't be used for c.example"),
+        ]
+        for wrong, words in faults:
             process = await start(**settings, **wrong)
             _, err = await output(process)
             assert process.returncode == 1

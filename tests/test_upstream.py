@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
@@ -315,11 +314,3 @@ def test_the_outbound_proxy_is_chosen_by_the_environment(monkeypatch: pytest.Mon
         assert (up.requests[2].method, up.requests[2].target) == ("CONNECT", "other.invalid:443")
 
     run(test, OURS, whole(b"{}"), then=[(whole(b"{}"),), (whole(b"no", status="403 Forbidden"),)])
-
-
-def test_a_ca_file_that_is_none(tmp_path: Any) -> None:
-    (tmp_path / "ca.pem").write_text("not a certificate")
-    with pytest.raises(ssl.SSLError):
-        AiohttpTransport(ca_file=tmp_path / "ca.pem")
-    with pytest.raises(FileNotFoundError):
-        AiohttpTransport(ca_file=tmp_path / "none.pem")
