@@ -5,13 +5,16 @@
 * A client that pipelines and leaves is gone for all its requests, not for the last one only.
 * Heads and trailers have limits, which also bound what is kept of a head that never ends.
 * Trailers are no headers: they are dropped.
-* An HTTP/1.0 client gets no chunks: its answer ends with the connection.
+* An HTTP/1.0 client gets no chunks: its answer ends with the connection, and one that broke off with a reset.
 * What can't be read is refused in our words, in JSON, and never in the middle of another answer.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import socket
+import struct
 from collections.abc import Awaitable, Callable
 from itertools import chain
 from typing import Any
@@ -80,8 +83,9 @@ class ClientProtocol(HttpToolsProtocol):
         self._cycles = [*(open for open in self._cycles if not open.response_complete), cycle]
         if 0 < len(self.pipeline) <= MAX_WAITING:
             self.flow.resume_reading()
-        if cycle.scope["http_version"] == "1.0":
-            cycle.send = _unchunked(cycle)  # type: ignore[assignment,method-assign]
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        super()._start_asgi_task(cycle, _unchunked(app, cycle) if cycle.scope["http_version"] == "1.0" else app)
 
     def on_body(self, body: bytes) -> None:
         self._advanced = True
@@ -154,18 +158,31 @@ class ClientProtocol(HttpToolsProtocol):
             cycle.keep_alive = False  # what stands before it is answered, then the connection closes
 
 
-def _unchunked(cycle: RequestResponseCycle) -> Callable[[Any], Awaitable[None]]:
-    """The cycle's `send` for a client that knows no chunks: a body without a length goes out as it is."""
-    send, unframed = cycle.send, False
+def _unchunked(app: Any, cycle: RequestResponseCycle) -> Any:
+    """The application for a client that knows no chunks: a body without a length goes out as it is."""
 
-    async def send_unchunked(message: Any) -> None:
-        nonlocal unframed
-        if message["type"] == "http.response.start":
-            unframed = headers.get(message["headers"], b"content-length") is None
-            if unframed:
-                cycle.chunked_encoding = False
-        elif unframed:
-            cycle.expected_content_length = len(message.get("body", b""))  # uvicorn counts down what is to come
-        await send(message)
+    async def unchunked(scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        unframed = False
 
-    return send_unchunked
+        async def send_unchunked(message: Any) -> None:
+            nonlocal unframed
+            if message["type"] == "http.response.start":
+                unframed = headers.get(message["headers"], b"content-length") is None
+                if unframed:
+                    cycle.chunked_encoding = False
+            elif unframed:
+                cycle.expected_content_length = len(message.get("body", b""))  # uvicorn counts down what is to come
+            await send(message)
+
+        await app(scope, receive, send_unchunked)
+        if unframed and not cycle.response_complete:
+            _reset(cycle.transport)
+
+    return unchunked
+
+
+def _reset(transport: asyncio.Transport) -> None:
+    """Closes the connection as no orderly end does: without this option the system would end it in order."""
+    if (sock := transport.get_extra_info("socket")) is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()

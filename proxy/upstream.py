@@ -90,6 +90,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     def _open(self) -> aiohttp.ClientSession:
         self._session = aiohttp.ClientSession(
             connector=_Connector(limit=0, ssl=self._ssl),
+            request_class=_Request,
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=_NOT_ADDED,
             auto_decompress=False,
@@ -127,6 +128,12 @@ def _unanswerable(response: aiohttp.ClientResponse) -> str | None:
     if codings and ",".join(codings).strip().lower() not in ("chunked", "identity"):
         return "in a transfer coding besides chunked"
     return None
+
+
+class _Request(aiohttp.ClientRequest):
+    """A request without a body gets a length only where one is expected (RFC 9110, 8.6): POST, PUT, PATCH."""
+
+    GET_METHODS = aiohttp.ClientRequest.GET_METHODS | {"DELETE", "PROPFIND", "QUERY"}
 
 
 class _Protocol(ResponseHandler):

@@ -3,7 +3,9 @@
     async with upstream(head("text/event-stream"), chunk(CH("x")), 0.05, END) as up, proxy(up.url) as px:
         answer = await call(px, post(...))
 
-A script is a sequence of steps: bytes are written, a number is a pause in seconds, `FIN` closes in order, `RST` resets.
+A script is a sequence of steps: bytes are written (or what a function returns when its turn comes), a number is a
+pause in seconds, `FIN` closes in order, `RST` resets. A request with `X-Script: 3` gets script 3, others the next one;
+one with `X-Early: 1` gets it before its body is read.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -33,7 +35,7 @@ class Close(Enum):
 FIN, RST = Close.FIN, Close.RST
 #: The end of a chunked body.
 END = b"0\r\n\r\n"
-Step = bytes | float | Close
+Step = bytes | float | Close | Callable[[], bytes]
 Script = Sequence[Step]
 
 
@@ -65,7 +67,9 @@ class Upstream:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
-    def next_script(self) -> Script:
+    def script_for(self, request: Request) -> Script:
+        if chosen := request.all("x-script"):
+            return self.scripts[int(chosen[0])]
         return self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
 
 
@@ -105,9 +109,9 @@ async def _serve_one(up: Upstream, reader: asyncio.StreamReader, writer: asyncio
     up.requests.append(request)
     gone = asyncio.ensure_future(reader.read(1))
     try:
-        for step in up.next_script():
-            if isinstance(step, bytes):
-                writer.write(step)
+        for step in up.script_for(request):
+            if isinstance(step, bytes) or callable(step):
+                writer.write(step if isinstance(step, bytes) else step())
                 await writer.drain()
             elif step is FIN:
                 return False
@@ -137,6 +141,8 @@ async def _read_request(reader: asyncio.StreamReader) -> Request:
     headers = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
     body = b""
     fields = dict(headers)
+    if "x-early" in fields:
+        return Request(method, target, headers, body, head)
     if "chunked" in fields.get("transfer-encoding", ""):
         while size := int(await reader.readline(), 16):
             body += (await reader.readexactly(size + 2))[:-2]
@@ -236,7 +242,9 @@ async def proxy(url: str, *, app: dict[str, Any] | None = None, **settings: Any)
     ended = Collector()
     options: dict[str, Any] = {"classifier": default_classifier(), **(app or {})}
     built = create_app(Settings(upstream=url, **settings), **{**options, "sinks": [*options.get("sinks", ()), ended]})
-    with socket.create_server(("127.0.0.1", 0)) as sock:
+    # As the server makes its own: of sockets without this protocol asyncio holds small writes back (Nagle).
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as sock:
+        sock.bind(("127.0.0.1", 0))
         server = Server(built, [sock], lifespan=True)
         # What `server.serve` does, without the pauses of its main loop.
         server.config.load()

@@ -1,0 +1,410 @@
+"""Life of an exchange: W70 to W87. Who leaves, who is slow, what is limited, what crosses between clients."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from fake_upstream import (
+    DONE,
+    END,
+    FIN,
+    RST,
+    Script,
+    ask,
+    call,
+    chunk,
+    completion,
+    connection,
+    event,
+    head,
+    proxy,
+    read_answer,
+    request,
+    say,
+    upstream,
+    whole,
+)
+from wire.notation import chunked, keys, play, same, text_of, verdict
+
+from demur.classifier.judge import Classifier
+from demur.classifier.trace import Ask
+from demur.config import Settings
+
+STOP = event({}, "stop")
+FINE = whole(completion("Fine."))
+MODES = pytest.mark.parametrize("mode", ["off", "chunk"])
+
+
+async def until(condition: Any, seconds: float = 10) -> float:
+    """Seconds until `condition()` holds."""
+    begun = time.perf_counter()
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    return time.perf_counter() - begun
+
+
+def leaves(writer: asyncio.StreamWriter, how: str) -> None:
+    """The client goes: in order, or by a reset."""
+    if how == "reset":
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        writer.transport.abort()
+    else:
+        writer.close()
+
+
+LATE: dict[str, tuple[Script, bytes, bytes]] = {
+    "w70 after two chunks": (
+        (head(), chunk(say("One")), 0.05, chunk(say("Two")), 20.0, chunk(STOP), END),
+        ask(stream=True),
+        b"Two",
+    ),
+    "w70 inside an event": ((head(), chunk(say("One") + b'data: {"ha'), 20.0), ask(stream=True), b"One"),
+    "w71 before an answer": ((20.0, FINE), ask(), b""),
+    "w71 before the first event": ((head(), 20.0, chunk(STOP), END), ask(stream=True), b"\r\n\r\n"),
+    "w71 inside an answer": ((head("application/json", length=99), b"{", 20.0), ask(), b""),
+    "w71 on other paths": ((head("application/json", length=9), 20.0), request("GET", "/v1/models"), b"\r\n\r\n"),
+}
+
+
+@MODES
+@pytest.mark.parametrize("how", ["close", "reset"])
+@pytest.mark.parametrize("name", LATE)
+def test_w70_w71_a_client_that_leaves_frees_the_upstream(name: str, how: str, mode: str) -> None:
+    script, sent, read = LATE[name]
+
+    async def run() -> None:
+        async with upstream(*script) as up, proxy(up.url, stream_verdict=mode) as px:
+            async with connection(px) as (reader, writer):
+                writer.write(sent)
+                await (reader.readuntil(read) if read else until(lambda: up.requests))
+                leaves(writer, how)
+                assert await until(up.left.is_set) < 1
+            exchange = await px.end()
+            assert exchange.end == "client_disconnect"
+            await asyncio.sleep(0.05)
+            assert len(px.ended) == 1
+            if "w70" in name:
+                assert verdict(exchange)[1] == "incomplete"
+                assert text_of(exchange).startswith("One")
+
+    asyncio.run(run())
+
+
+@MODES
+def test_w72_a_slow_reader_slows_the_upstream_and_costs_no_memory(mode: str) -> None:
+    """What nobody reads is not read from the upstream either; all of it arrives in the end."""
+    piece = chunk(b"data: " + b"x" * 50_000 + b"\n\n")
+    written = 0
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal written
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head())
+        for _ in range(1000):
+            writer.write(piece)
+            await writer.drain()
+            written += 1
+        writer.write(END)
+        writer.close()
+
+    async def run() -> None:
+        async with await asyncio.start_server(flood, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+            async with proxy(url, stream_verdict=mode) as px:
+                sock = socket.socket()
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                sock.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", px.port))
+                reader, writer = await asyncio.open_connection(sock=sock, limit=2**16)
+                async with asyncio.timeout(60):
+                    writer.write(ask(stream=True))
+                    await until(lambda: written > 10)
+                    before = -1
+                    while written > before:  # until nothing moves any more
+                        before = written
+                        await asyncio.sleep(0.5)
+                    assert written < 700  # of 50 MB, what sockets and our buffers hold
+                    answer = await read_answer(reader)
+                    assert (len(answer.body), answer.clean) == (1000 * 50_008, True)
+                writer.close()
+                assert (await px.end()).end == "complete"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("script", "sent", "limits", "status", "end"),
+    [
+        ((20.0,), ask(), {"first_byte_timeout": 0.3}, 504, "first_byte_timeout"),
+        ((20.0,), ask(stream=True), {"first_byte_timeout": 0.3}, 504, "first_byte_timeout"),
+        ((head("application/json", length=9), b"{", 20.0), ask(), {"idle_timeout": 0.3}, 504, "idle_timeout"),
+        ((head(), chunk(say("x")), 20.0), ask(stream=True), {"idle_timeout": 0.3}, 200, "idle_timeout"),
+        ((head(), 20.0), ask(stream=True), {"idle_timeout": 0.3}, 200, "idle_timeout"),
+        (
+            (head(), *[s for _ in range(99) for s in (chunk(say("x")), 0.1)]),
+            ask(stream=True),
+            {"total_timeout": 0.5},
+            200,
+            "total_timeout",
+        ),
+        ((20.0,), ask(), {"total_timeout": 0.4}, 504, "total_timeout"),
+    ],
+)
+def test_w73_each_limit_is_its_own_and_named(
+    script: Any, sent: bytes, limits: dict[str, Any], status: int, end: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        async with upstream(*script) as up, proxy(up.url, **limits) as px:
+            answer = await call(px, sent)
+            assert answer.status == status
+            if status == 504:
+                assert answer.json()["error"]["code"] == end
+                assert end in answer.json()["error"]["message"]
+            else:
+                assert not answer.clean
+            assert (await px.end()).end == end
+            await until(up.left.is_set)
+
+    with caplog.at_level(logging.WARNING, "demur"):
+        asyncio.run(run())
+    assert f"ended by {end}" in caplog.text
+
+
+def test_w73_the_defaults_are_generous() -> None:
+    settings = Settings()
+    assert settings.connect_timeout == 10
+    assert settings.first_byte_timeout > 170
+    assert settings.idle_timeout > 120
+    assert settings.total_timeout is None  # 20 minutes and more
+
+
+def test_w73_slow_is_not_cut() -> None:
+    """Scaled: the limits are to these pauses as the defaults are to 170 s and 120 s."""
+    script = 0.85, head(), 0.6, chunk(say("a")), 0.6, chunk(say("b")), 0.6, chunk(STOP + DONE), END
+
+    async def run() -> None:
+        limits: dict[str, Any] = {"connect_timeout": 0.5, "first_byte_timeout": 3.0, "idle_timeout": 1.5}
+        async with upstream(*script) as up, proxy(up.url, **limits) as px:
+            answer = await call(px, ask(stream=True))
+            assert answer.clean
+            assert (await px.end()).end == "complete"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("end", [FIN, RST])
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_w74_w75_a_post_goes_up_once(method: str, end: Any) -> None:
+    sent = ask() if method == "POST" else request(method, "/v1/models")
+
+    async def run() -> None:
+        async with upstream(0.02, end) as up, proxy(up.url) as px:
+            answer = await call(px, sent)
+            assert (answer.status, answer.json()["error"]["code"]) == (502, "upstream_disconnected")
+            assert len(up.requests) == (1 if method == "POST" else 2)
+        # A GET may go up once more (RFC 9110, 9.2.2), a POST may not; on a connection that was used before likewise.
+        async with upstream(FINE, then=[(0.02, end), (FINE,)]) as up, proxy(up.url) as px:
+            assert (await call(px, sent)).status == 200
+            assert (await call(px, sent)).status == (502 if method == "POST" else 200)
+            assert len(up.requests) == (2 if method == "POST" else 3)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("end", [FIN, RST])
+def test_w75_an_idle_connection_that_the_upstream_closed_is_not_used(end: Any) -> None:
+    async def run() -> None:
+        async with upstream(FINE, 0.02, end) as up, proxy(up.url) as px:
+            for count in range(1, 4):
+                assert (await call(px, ask())).status == 200
+                await asyncio.sleep(0.2)
+                assert up.connections == count
+
+    asyncio.run(run())
+
+
+def test_w77_our_own_endpoints_cost_the_upstream_nothing() -> None:
+    async def run() -> None:
+        async with upstream(FINE) as up, proxy(up.url) as px, connection(px) as (reader, writer):
+            for _ in range(500):
+                for path in ("/-/healthy", "/-/ready"):
+                    writer.write(request("GET", path))
+                    assert (await read_answer(reader)).status == 200
+            for path in ("/-/no", "/-/verdicts/none", "/-/healthy?x=/v1/models", "/-/../v1/models"):
+                writer.write(request("GET", path))
+                assert (await read_answer(reader)).status in (200, 404)
+            assert (up.requests, up.connections, len(px.ended)) == ([], 0, 0)
+
+    asyncio.run(run())
+
+
+class Failing(Classifier):
+    def session(self, ask: Ask) -> Any:
+        raise RuntimeError("no")
+
+
+class FailingLate(Classifier):
+    """Fails at the end of a choice, when all text is there."""
+
+    def session(self, ask: Ask) -> Any:
+        feed_text = super().session(ask).feed
+
+        class Session:
+            feed = staticmethod(feed_text)
+
+            def finish(self, choice: Any) -> Any:
+                raise RecursionError("no")
+
+        return Session()
+
+
+@MODES
+@pytest.mark.parametrize("classifier", [Failing, FailingLate])
+def test_w79_a_classifier_that_raises(classifier: Any, mode: str) -> None:
+    body = say("Here ") + say("it is") + STOP + DONE
+    scripts: list[Script] = [[FINE], chunked(body), chunked(body, range(9, len(body), 9), 0.001)]
+    settings: dict[str, Any] = {"app": {"classifier": classifier(languages=("en",))}, "stream_verdict": mode}
+    (whole_answer, whole_end), *streams = play(scripts, **settings)
+    assert whole_answer.body == completion("Fine.")
+    assert whole_answer.get("x-refusal-status") == "not_classified"
+    for answer, _ in streams:
+        same(answer, body, mode, 0)
+    for exchange in (whole_end, *(exchange for _, exchange in streams)):
+        assert verdict(exchange) == (None, "not_classified")
+        assert exchange.verdict is not None
+        assert "Error" in (exchange.verdict.reason or "")
+
+
+NASTY = {
+    "repeats": "a" * 999 + "b",
+    "sorry without end": "I'm sorry, but I can't help with that. ",
+    "blanks": " " * 1000,
+    "hashes": "# ",
+    "quotes": '"',
+    "single quotes": "'",
+    "open thinking": "<think>",
+    "open fences": "```\n",
+    "brackets": "[({",
+    "backslashes": "\\",
+    "combining": "e\u0301\u0323",
+    "CR": "\r",
+}
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_w79_w81_nasty_texts_cost_linear_time(name: str) -> None:
+    """Eight times the text may take eight times the time; with four times slack no square stays below."""
+
+    def script(size: int) -> list[Any]:
+        return [whole(completion((NASTY[name] * (size // len(NASTY[name]) + 1))[:size]))]
+
+    (_, small), (_, again), (answer, large) = (play([script(size)], ask())[0] for size in (25_000, 25_000, 200_000))
+    assert answer.status == 200
+    assert verdict(large)[1] in ("complete", "incomplete", "empty")
+    seconds = max(min(small.classify_seconds, again.classify_seconds), 0.002)
+    assert large.classify_seconds < 8 * 4 * seconds
+    assert large.verdict is not None
+    assert len(large.verdict.signals) < 1000
+
+
+def test_w80_streams_go_on_while_a_long_answer_is_judged() -> None:
+    """Two hundred streams with an event every 50 ms, one answer of 2 MB: the events stay apart."""
+    count, rounds = 200, 20
+    said = [step for _ in range(rounds) for step in (chunk(say("t")), 0.05)]
+    long = completion("So it goes. " * (2_000_000 // 12))
+    late: list[float] = []
+
+    async def run() -> None:
+        scripts: list[Script] = [(head(), *said, chunk(STOP + DONE), END), (0.3, whole(long))]
+        async with upstream(*scripts[0], then=scripts[1:]) as up, proxy(up.url) as px:
+
+            async def stream() -> None:
+                answer = await call(px, ask("How?", "X-Script: 0", stream=True))
+                times = [when for when, piece in answer.times if b'"t"' in piece]
+                assert len(times) == rounds  # none joined with another
+                late.extend(after - before - 0.05 for before, after in pairwise(times))
+
+            streams = [asyncio.ensure_future(stream()) for _ in range(count)]
+            answer = await call(px, ask("How?", "X-Script: 1"))
+            assert (answer.body, answer.get("x-refusal-status")) == (long, "complete")
+            await asyncio.gather(*streams)
+
+    asyncio.run(run())
+    late.sort()
+    assert late[int(len(late) * 0.99)] < 0.5
+
+
+@MODES
+def test_w85_where_a_verdict_is_told(mode: str) -> None:
+    refusal = "I'm sorry, but I can't help with that."
+    body = say(refusal) + STOP + DONE
+
+    async def run() -> None:
+        scripts: list[Script] = [(whole(completion(refusal)),), chunked(body)]
+        async with upstream(*scripts[0], then=scripts[1:]) as up, proxy(up.url, stream_verdict=mode) as px:
+            plain, stream = await call(px, ask()), await call(px, ask(stream=True))
+            assert plain.get("x-refusal-verdict") == "hard_refusal"
+            assert plain.body == completion(refusal)
+            assert stream.get("x-refusal-verdict") in ("pending", None)
+            same(stream, body, mode)
+            assert len(stream.body.split(b"\n\n")) == len(body.split(b"\n\n"))  # no event, no comment more
+            if mode == "chunk":
+                assert keys(stream.body)[0]["id"] == stream.get("x-refusal-id")
+            for answer, exchange in zip((plain, stream), px.ended, strict=True):
+                found = await call(px, request("GET", f"/-/verdicts/{answer.get('x-refusal-id')}"))
+                assert (found.status, found.json()["label"]) == (200, "hard_refusal")
+                assert verdict(exchange) == ("hard_refusal", "complete")
+
+    asyncio.run(run())
+
+
+def test_w87_nothing_of_one_client_reaches_the_next() -> None:
+    async def run() -> None:
+        said = whole(
+            completion("Fine."), "application/json", "Set-Cookie: session=a; Path=/", "WWW-Authenticate: Basic"
+        )
+        async with upstream(said) as up, proxy(up.url) as px:
+            mine = ("Cookie: mine=1", "Authorization: Bearer a", "X-Api-Key: a", "Proxy-Authorization: Basic a")
+            first = await call(px, ask("How?", *mine))
+            assert first.all("set-cookie") == ["session=a; Path=/"]
+            for sent in (ask(), ask(stream=True), request("GET", "/v1/models")):
+                await call(px, sent)
+                for name in ("cookie", "authorization", "x-api-key", "proxy-authorization"):
+                    assert up.requests[-1].all(name) == []
+            assert up.connections == 1  # although it is the same connection
+
+    asyncio.run(run())
+
+
+@MODES
+def test_one_connection_serves_many_kinds_of_exchanges(mode: str) -> None:
+    """Keep-alive on both sides: what one exchange leaves behind never reaches the next."""
+    body = say("Fine.") + STOP + DONE
+    scripts: list[Script] = [
+        (FINE,),
+        chunked(body),
+        (whole(b"", status="204 No Content").replace(b"Content-Length: 0\r\n", b""),),
+        (whole(b'{"error":{"message":"slow"}}', status="429 Too Many Requests"),),
+    ]
+
+    async def run() -> None:
+        async with upstream(*scripts[0], then=scripts[1:]) as up, proxy(up.url, stream_verdict=mode) as px:
+            async with connection(px) as (reader, writer), asyncio.timeout(30):
+                for number in range(40):
+                    writer.write(ask("How?", f"X-Script: {number % 4}", stream=number % 3 == 0))
+                    answer = await read_answer(reader)
+                    assert (answer.status, answer.clean) == ((200, 200, 204, 429)[number % 4], True)
+                    if number % 4 == 1:
+                        same(answer, body, mode)
+            assert up.connections == 1
+            assert len(px.ended) == 40
+
+    asyncio.run(run())
