@@ -37,7 +37,7 @@ def with_chat(app: fastapi.FastAPI) -> fastapi.FastAPI:
 def test_the_applications(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in = types.ModuleType("litellm.proxy.proxy_server")
     stand_in.app = fastapi.FastAPI()  # type: ignore[attr-defined]
-    for name in NAMED:
+    for name in ("litellm", "litellm.proxy", "litellm.proxy.proxy_server"):
         monkeypatch.setitem(sys.modules, name, stand_in)
     names: dict[str, fastapi.FastAPI] = {}
     exec(compile(example, "middleware.md", "exec"), names)
