@@ -52,6 +52,7 @@ SHORT: dict[str, str] = {
 CODES: dict[str, str] = {
     "content_filter": "Azure; Moonshot, as type",
     "responsibleaipolicyviolation": "Azure, inner error",
+    "invalid_prompt": "OpenAI, reasoning models",
     "content_policy_violation": "OpenAI, OpenRouter, LiteLLM",
     "image_content_policy_violation": "OpenAI",
     "misalignment_policy_violation": "OpenAI",
@@ -74,9 +75,9 @@ CODES: dict[str, str] = {
     "guardrail_intervened": "WSO2 AI Gateway, guardrails; LiteLLM with Bedrock's",
 }
 
-#: Codes that are a "no" only where the message has one of these words: they are used for other faults too.
+#: Codes with a second use: no "no" where the message has one of these words.
 UNSURE_CODES: dict[str, tuple[str, ...]] = {
-    "invalid_prompt": ("policy", "safety"),  # OpenAI, reasoning models
+    "invalid_prompt": ("schema", "format", "must be", "expected", "missing"),  # a request that is not well formed
 }
 
 #: Reasons that say nothing, where any other is a "no".
@@ -128,8 +129,8 @@ def error_block(error: dict[str, Any]) -> tuple[str, str] | None:
         for key, word in _named_words(source):
             # Volcengine refines a code after a dot: SensitiveContentDetected.SevereViolation.
             code = word.lower().partition(".")[0]
-            sure = code in CODES or code.endswith(tuple(CODE_ENDS))
-            if sure or any(hint in folded for hint in UNSURE_CODES.get(code, ())):
+            known = code in CODES or code.endswith(tuple(CODE_ENDS))
+            if known and not any(words in folded for words in UNSURE_CODES.get(code, ())):
                 return word, f"{place}.{key}"
     metadata = fields.mapping(error.get("metadata"))  # OpenRouter's moderation has no code of its own
     if metadata.get("reasons") and "flagged_input" in metadata:

@@ -90,6 +90,7 @@ class Draft:
         self.meta: dict[str, Any] = {}
         self.done = False  # the API's end marker was seen
         self.readable = False
+        self.waits = False  # the answer will be made in the background, and fetched later
         self.unread = 0
         self._heard: set[int] = set()
         self._room = limit
@@ -211,6 +212,8 @@ class Draft:
         problem, why = None, ""
         if failed and all(choice.silent and not choice.blocked for choice in self.choices.values()):
             problem, why = "upstream_error", self._error or ""
+        elif self.waits and all(choice.silent for choice in self.choices.values()):
+            problem, why = "not_classified", "there is no answer yet: it is made in the background"
         elif not self.choices:
             problem, why = "empty", "no answer in the response"
             if self.unread and not self.readable:

@@ -96,6 +96,7 @@ def _read_call(call: object, index: int, slot: object, draft: Draft) -> None:
 def read_response(body: dict[str, Any], draft: Draft) -> None:
     """A Responses object: its output items are one choice."""
     draft.readable = True
+    draft.waits = body.get("status") in ("queued", "in_progress")
     draft.open(0)
     for item in fields.mappings(body.get("output")):
         _read_item(item, draft)

@@ -69,7 +69,7 @@ class Trace:
     """One exchange, ready to be judged.
 
     `problem` is None for a readable response; otherwise it is the status that the verdict will carry
-    (`upstream_error`, `unparsed`, `empty`) and `why` says what was seen.
+    (`upstream_error`, `unparsed`, `empty`, `not_classified`) and `why` says what was seen.
     """
 
     ask: Ask = Ask()

@@ -215,6 +215,58 @@ PAIRS: dict[str, tuple[dict[str, Any], bytes]] = {
             {"type": "response.completed", "response": {"id": "resp_1", "model": "m-1", "status": "completed"}},
         ),
     ),
+    "legacy, several prompts": (
+        {
+            "id": "cmpl-1",
+            "object": "text_completion",
+            "model": "m-1",
+            "choices": [
+                {"index": 0, "text": " blue.", "finish_reason": "stop"},
+                {"index": 1, "text": " I can't help with that.", "finish_reason": "stop"},
+            ],
+        },
+        sse(
+            {"id": "cmpl-1", "model": "m-1", "choices": [{"index": 1, "text": " I can't help"}]},
+            {"id": "cmpl-1", "choices": [{"index": 0, "text": " blue.", "finish_reason": "stop"}]},
+            {"id": "cmpl-1", "choices": [{"index": 1, "text": " with that.", "finish_reason": "stop"}]},
+            done=True,
+        ),
+    ),
+    "responses, several parts": (
+        {
+            **response(),
+            "output": [
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "I won't."}]},
+                {
+                    "type": "message",
+                    "content": [
+                        {"type": "output_text", "text": "The mill is old. "},
+                        {"type": "output_text", "text": "It stands "},
+                    ],
+                },
+                {"type": "message", "content": [{"type": "output_text", "text": "by the river."}]},
+            ],
+        },
+        sse(
+            {"type": "response.created", "response": {"id": "resp_1", "model": "m-1", "status": "in_progress"}},
+            {"type": "response.output_text.delta", "item_id": "a", "content_index": 0, "delta": "The mill is old. "},
+            {"type": "response.output_text.done", "item_id": "a", "content_index": 0, "text": "The mill is old. "},
+            {"type": "response.output_text.done", "item_id": "a", "content_index": 1, "text": "It stands "},
+            {"type": "response.output_text.delta", "item_id": "b", "content_index": 0, "delta": "by the "},
+            {"type": "response.output_text.delta", "item_id": "b", "content_index": 0, "delta": "river."},
+            {"type": "response.completed", "response": response()},
+        ),
+    ),
+    "responses, policy error": (
+        {**response(status="failed"), "output": [], "error": {"code": "cyber_policy", "message": "No."}},
+        sse(
+            {"type": "response.created", "response": {"id": "resp_1", "model": "m-1", "status": "in_progress"}},
+            {
+                "type": "response.failed",
+                "response": {**response(status="failed"), "output": [], "error": {"code": "cyber_policy"}},
+            },
+        ),
+    ),
     "anthropic": (
         message({"type": "thinking", "thinking": "Refuse?"}, {"type": "text", "text": "Use a whisk."}),
         sse(

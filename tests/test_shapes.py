@@ -446,3 +446,23 @@ def test_a_trace_with_junk_in_one_place_is_read_or_refused(row: dict[str, Any], 
     node[last] = data.draw(JUNK)
     assert_readable(normalize(row))
     assert_readable(read_body(ASK, None, 200, json.dumps(row).encode()))
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_an_answer_that_is_made_in_the_background_is_none_yet(status: str) -> None:
+    body = {**response(status=status), "output": [], "background": True}
+    trace = normalize(body)
+    assert (trace.choices, trace.problem, trace.api) == ((), "not_classified", "openai.responses")
+    assert normalize({**body, "status": "completed", **response({"type": "output_text", "text": SAID})}).problem is None
+
+
+def test_calls_without_a_number_are_calls_of_their_own() -> None:
+    def said(*names: str) -> dict[str, Any]:
+        calls = [{"function": {"name": name, "arguments": {"n": name}}} for name in names]
+        return {"model": "m", "message": {"role": "assistant", "content": "", "tool_calls": calls}, "done": False}
+
+    end = {"model": "m", "message": {"content": ""}, "done": True}
+    expected = (ToolCall("a", '{"n": "a"}'), ToolCall("b", '{"n": "b"}'))
+    streamed = "".join(json.dumps(line) + "\n" for line in (said("a"), said("b"), end))
+    assert only(normalize({"stream": streamed})).tool_calls == expected
+    assert only(normalize({**said("a", "b"), "done": True})).tool_calls == expected
