@@ -49,6 +49,10 @@ format: $(INSTALLED)  ## repairs what the linter and the formatter can
 bench: $(INSTALLED)  ## the proxy beside a bare pass-through and nginx, in one run
 	@$(VENV) tests/bench/run.py $(ARGS)
 
+.PHONY: soak
+soak: $(INSTALLED)  ## ten thousand mixed exchanges, cut at random at both ends: nothing may be left over
+	@PYTHONPATH=tests $(VENV) -m wire.soak $(ARGS)
+
 .PHONY: fit
 fit: $(INSTALLED)  ## the classifier's numbers anew, from labelled JSON Lines: make fit ARGS="one.jsonl two.jsonl"
 	@$(VENV) -m demur.audit.fit $(ARGS) --own tests/data/languages tests/data/wordings

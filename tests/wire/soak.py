@@ -1,0 +1,368 @@
+"""The soak: mixed exchanges, cut at random at both ends, through a real `demur serve`; then nothing may be left over.
+
+Bodies are equal byte for byte, or broken off where the upstream broke off; each exchange has one pair of spans and, on
+a judged path, one verdict; metrics agree with what was counted; no socket stays open; memory stays flat.
+
+`make soak` plays ten thousand, `make test` a few hundred. `python -m wire.soak --seed 7 --count 50 --first 1200` plays
+some of them again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import socket
+import struct
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fake_upstream import Answer, Request, _read_request, call_port, chunk, read_answer, request
+from otlp_sink import OtlpSink
+from wire.notation import without_keys
+from wire.soak_plan import Exchange, Fate, draw
+
+AT_ONCE = 32
+
+
+@dataclass
+class Figures:
+    """What was seen; `faults` is empty when all of it is as it should be."""
+
+    count: int = 0
+    fates: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    memory: list[int] = field(default_factory=list)  # after each tenth
+    spans: int = 0
+    verdicts: int = 0
+    sockets: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.count} exchanges in {self.seconds:.0f} s, {AT_ONCE} at once",
+            *(f"  {number:6} {fate}" for fate, number in self.fates.most_common()),
+            f"{self.spans} spans, {self.verdicts} verdicts, {self.sockets} sockets left open",
+            f"memory after each tenth, in MB: {', '.join(f'{size / 1e6:.0f}' for size in self.memory)}",
+            f"{len(self.faults)} faults",
+            *self.faults[:20],
+        ]
+        return "\n".join(lines)
+
+
+class Upstream:
+    """Plays the answers of the exchanges whose numbers the requests name."""
+
+    def __init__(self, plan: dict[int, Exchange], figures: Figures) -> None:
+        self.seen: Counter[int] = Counter()
+        self.arrived: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
+        self._plan = plan
+        self._figures = figures
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            while await self._answer(await _read_request(reader), writer):
+                pass
+        self._open.discard(writer)
+        writer.close()
+
+    async def _answer(self, got: Request, writer: asyncio.StreamWriter) -> bool:
+        """Whether the connection stays open."""
+        number = int(got.all("x-exchange")[0])
+        exchange = self._plan[number]
+        self.seen[number] += 1
+        if got.body != exchange.sent_body:
+            self._figures.faults.append(f"exchange {number}: its request's body is another")
+        self.arrived[number].set()
+        if exchange.fate is Fate.NO_ANSWER:
+            return False
+        writer.write(exchange.head)
+        cut_short = exchange.fate in (Fate.UPSTREAM_RESETS, Fate.UPSTREAM_ENDS)
+        left = exchange.cut if cut_short else len(exchange.body)
+        for piece in exchange.pieces:
+            piece = piece[:left]
+            left -= len(piece)
+            if piece:
+                writer.write(chunk(piece) if exchange.framing == "chunked" else piece)
+                await writer.drain()
+                if exchange.pause:
+                    await asyncio.sleep(exchange.pause)
+        if exchange.fate is Fate.UPSTREAM_RESETS:
+            await asyncio.sleep(0.01)
+            _reset(writer)
+        elif exchange.fate is not Fate.UPSTREAM_ENDS:
+            writer.write(b"0\r\n\r\n" if exchange.framing == "chunked" else b"")
+            await writer.drain()
+            return exchange.framing != "close"
+        return False
+
+    def hang_up(self) -> None:
+        """Closes the connections that wait for more requests."""
+        for writer in self._open:
+            writer.close()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+class Clients:
+    """Clients of one proxy: an answer that came whole leaves a connection that serves again."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def call(self, exchange: Exchange, arrived: asyncio.Event) -> Answer | None:
+        """The answer, None where the client did not wait for it."""
+        fresh = exchange.number % 3 == 0 or not self._idle
+        if fresh:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**24)
+        else:
+            reader, writer = self._idle.pop()
+        answer = None
+        try:
+            async with asyncio.timeout(60):
+                writer.write(exchange.sent)
+                if exchange.fate in (Fate.CLIENT_LEAVES, Fate.CLIENT_RESETS):
+                    await arrived.wait()
+                    await _leave(reader, writer, exchange)
+                else:
+                    answer = await read_answer(reader)
+            return answer
+        finally:
+            if answer is not None and answer.clean and answer.get("connection") != "close":
+                self._idle.append((reader, writer))
+            else:
+                await _close(writer)
+
+    async def close(self) -> None:
+        for _, writer in self._idle:
+            await _close(writer)
+
+
+async def _leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, exchange: Exchange) -> None:
+    """The client goes, at once or with some of the answer read."""
+    with suppress(ConnectionError, asyncio.IncompleteReadError):
+        if exchange.cut % 3:
+            await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(min(exchange.cut, 200))
+    if exchange.fate is Fate.CLIENT_RESETS:
+        _reset(writer)
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+def _faults_of(exchange: Exchange, answer: Answer | None) -> str | None:
+    """What is wrong with what the client got."""
+    if answer is None:
+        return None
+    body = without_keys(answer.body) if exchange.stream and not exchange.coded else answer.body
+    told = answer.status in (502, 504) and answer.body.startswith(b'{"error":{"message":"demur: ')
+    match exchange.fate:
+        case Fate.WHOLE:
+            return None if answer.clean and body == exchange.body else "its answer's body is another"
+        case Fate.NO_ANSWER:
+            return None if told else "no answer is not told"
+        case Fate.UPSTREAM_RESETS | Fate.UPSTREAM_ENDS:
+            if told:
+                return None
+            if answer.clean and not (exchange.framing == "close" and exchange.fate is Fate.UPSTREAM_ENDS):
+                return "half an answer looks whole"
+            wanted = exchange.body[: exchange.cut]
+            if exchange.fate is Fate.UPSTREAM_RESETS:  # a reset may overtake what was sent before it
+                return None if wanted.startswith(body) else "the part of its answer is another"
+            return None if wanted == body else "not all of the part that arrived went on"
+    return None
+
+
+@asynccontextmanager
+async def _serving(upstream_port: int, sink: OtlpSink, log: Path) -> AsyncIterator[tuple[int, int, int]]:
+    """`demur serve` as a process: its id, its port, its admin port. Stopped by a signal at the end."""
+    settings = {"port": 0, "admin-port": 0, "verdict-log": log, "verdict-keep": 500, "log-level": "error"}
+    flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
+    url = f"http://127.0.0.1:{upstream_port}/v1"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "demur.cli.main", "serve", "--upstream", url, *flags),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={
+            **os.environ,
+            "PYTHONUTF8": "1",
+            "PYTHONUNBUFFERED": "1",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": sink.endpoint,
+            "OTEL_METRICS_EXPORTER": "none",
+            "OTEL_LOGS_EXPORTER": "none",
+            "OTEL_BSP_MAX_QUEUE_SIZE": "20000",
+        },
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        said = b""
+        async with asyncio.timeout(60):
+            while b"/metrics" not in said:
+                line = await process.stdout.readline()
+                if not line:
+                    raise RuntimeError((await process.stderr.read()).decode())
+                said += line
+        ports = [int(port) for port in re.findall(rb"http://127\.0\.0\.1:(\d+)", said)]
+        own = [port for port in ports if port != upstream_port]
+        yield process.pid, own[0], own[-1]
+        process.terminate()
+        async with asyncio.timeout(60):
+            _, errors = await process.communicate()
+        if process.returncode or b"Traceback" in errors:
+            raise RuntimeError(f"demur ended with {process.returncode}: {errors.decode()[-2000:]}")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+def _sockets(pid: int, *, but: int) -> int:
+    """Connections of a process that are open, without those to port `but`."""
+    table = {}
+    for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        fields = line.split()
+        table[fields[9]] = (int(fields[2].rpartition(":")[2], 16), fields[3])
+    inodes = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            inodes += re.findall(r"socket:\[(\d+)\]", str(entry.readlink()))
+    found = [table[inode] for inode in inodes if inode in table]
+    return sum(state != "0A" and remote != but for remote, state in found)  # 0A: it listens
+
+
+def _rss(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def soak(count: int, seed: int, *, first: int = 0) -> Figures:
+    """Plays exchanges `first` to `first + count` of `seed` and looks at what they left."""
+    figures = Figures(count)
+    plan = {number: draw(seed, number) for number in range(first, first + count)}
+    upstream = Upstream(plan, figures)
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, OtlpSink() as sink:
+        log = Path(folder) / "verdicts.jsonl"
+        async with await asyncio.start_server(upstream, "127.0.0.1", 0, limit=2**20) as server:
+            port = server.sockets[0].getsockname()[1]
+            async with _serving(port, sink, log) as (pid, own, admin):
+                await _play(plan, upstream, own, pid, figures)
+                upstream.hang_up()
+                await _settle(pid, int(sink.endpoint.rpartition(":")[2]), figures)
+                metrics = (await call_port(admin, request("GET", "/metrics"))).body.decode()
+        _check_records(plan, upstream, log, figures)
+        _check_spans(plan, sink, figures)
+        _check_metrics(plan, metrics, figures)
+    figures.seconds = time.perf_counter() - begun
+    return figures
+
+
+async def _play(plan: dict[int, Exchange], upstream: Upstream, port: int, pid: int, figures: Figures) -> None:
+    turns, clients, over = asyncio.Semaphore(AT_ONCE), Clients(port), 0
+
+    async def one(exchange: Exchange) -> None:
+        nonlocal over
+        async with turns:
+            try:
+                answer = await clients.call(exchange, upstream.arrived[exchange.number])
+                fault = _faults_of(exchange, answer)
+            except Exception as exc:
+                fault = repr(exc)
+        over += 1
+        if over * 10 // len(plan) > len(figures.memory):
+            figures.memory.append(_rss(pid))
+        figures.fates[exchange.fate.value] += 1
+        if fault:
+            figures.faults.append(f"exchange {exchange.number} ({exchange.name}, {exchange.fate.value}): {fault}")
+
+    await asyncio.gather(*map(one, plan.values()))
+    await clients.close()
+
+
+async def _settle(pid: int, sink_port: int, figures: Figures) -> None:
+    """All is over for the clients; the proxy may take a moment to close the connections that it kept."""
+    for _ in range(200):
+        figures.sockets = _sockets(pid, but=sink_port)
+        if not figures.sockets:
+            return
+        await asyncio.sleep(0.05)
+    figures.faults.append(f"{figures.sockets} sockets stayed open")
+
+
+def _check_records(plan: dict[int, Exchange], upstream: Upstream, log: Path, figures: Figures) -> None:
+    records = defaultdict(list)
+    for line in log.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        records[int(record["tag"].removeprefix("e"))].append(record)
+    said: dict[str, set[str]] = defaultdict(set)
+    for number, exchange in plan.items():
+        found = records[number]
+        verdicts = [record["verdict"] for record in found if record["verdict"]]
+        figures.verdicts += len(verdicts)
+        if (len(found), len(verdicts)) != (1, exchange.judged):
+            figures.faults.append(f"exchange {number}: {len(found)} records, {len(verdicts)} verdicts")
+        elif verdicts and exchange.fate is Fate.WHOLE:
+            (verdict,) = verdicts
+            said[exchange.name].add(f"{verdict['label']} {verdict['status']} {found[0]['end']}")
+        if upstream.seen[number] > (1 if exchange.sent.startswith(b"POST") else 2):
+            figures.faults.append(f"exchange {number}: it went up {upstream.seen[number]} times")
+    figures.faults += [f"{name} is judged in several ways: {ways}" for name, ways in said.items() if len(ways) > 1]
+
+
+def _check_spans(plan: dict[int, Exchange], sink: OtlpSink, figures: Figures) -> None:
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for span in sink.spans():
+        kinds[span.trace_id].append(span.kind)
+        figures.spans += 1
+    for number, exchange in plan.items():
+        if sorted(kinds[exchange.trace_id]) != ["CLIENT", "SERVER"]:
+            figures.faults.append(f"exchange {number}: its spans are {kinds[exchange.trace_id]}")
+
+
+def _check_metrics(plan: dict[int, Exchange], text: str, figures: Figures) -> None:
+    def total(name: str) -> int:
+        return int(sum(float(value) for value in re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE)))
+
+    wanted = {
+        "refusal_requests_total": len(plan),
+        "refusal_verdicts_total": sum(exchange.judged for exchange in plan.values()),
+        "refusal_requests_in_flight": 0,
+        "refusal_export_dropped_spans_total": 0,
+        "refusal_verdict_log_lost_records_total": 0,
+    }
+    for name, number in wanted.items():
+        if f"\n{name}" not in text or total(name) != number:
+            figures.faults.append(f"{name} is {total(name)}, not {number}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=10_000, help="how many exchanges")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first one")
+    options = parser.parse_args()
+    figures = asyncio.run(soak(options.count, options.seed, first=options.first))
+    print(figures)
+    return bool(figures.faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
