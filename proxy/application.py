@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from demur.config import Settings
 from demur.proxy.capture import content_capture
+from demur.proxy.hold import Hold
 from demur.proxy.observe import Observers, Sink
 from demur.proxy.store import VerdictStore
 from demur.proxy.verdict_log import VerdictLog
@@ -37,6 +38,7 @@ class Listeners:
         self.store = VerdictStore(ttl=settings.verdict_ttl, keep=settings.verdict_keep)
         self.text = content_capture().text
         self.most_request_bytes = settings.max_request_bytes
+        self.hold = Hold.of(settings)
         self._closing: list[Callable[[], None]] = []
         own: list[Sink] = []
         if settings.verdict_log:

@@ -1,7 +1,7 @@
 """One call of an application by the middleware: what it reads and sends, seen on the way, message by message.
 
 The messages go on as they came and when they came, with these exceptions: a start that gets our headers; a complete
-answer, which waits until it is whole; the finish chunk of a stream.
+answer, which waits until it is whole; the finish chunk of a stream; the beginning of one, if the settings say so.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -50,12 +49,15 @@ class Call:
         self._left = False
         # The answer.
         self._started = False
-        self._held: list[Message] = []  # of a complete answer, until it is whole
+        self._held: list[Message] = []  # of a complete answer until it is whole, of a stream as its hold says
         self._parts: list[bytes] = []
         self._length = 0
         self._late = b""  # to be judged once it has gone on
         self._whole = False  # all of it has come
         self._over = False
+        self._sending = asyncio.Lock()  # held messages may be due while the application sends the next one
+        self._timer: asyncio.TimerHandle | None = None
+        self._opening: asyncio.Task[None] | None = None
         self._observers.began()
 
     async def receive(self) -> Message:
@@ -72,6 +74,10 @@ class Call:
         if self._over:  # trailers, or what the application says too much
             await self._send(message)
             return
+        async with self._sending:
+            await self._pass_on(message)
+
+    async def _pass_on(self, message: Message) -> None:
         try:
             ready = await self._take(message)
         except Exception:
@@ -114,19 +120,15 @@ class Call:
                 self._read_ask()
             rest = self._witness.release()
             self._witness.ended(end, error)
-            if self._held:
-                ready = self._release()
-            elif rest:
-                ready = [{"type": "http.response.body", "body": rest, "more_body": True}]
+            ready = [*self._release(), *_piece(rest)]
         except Exception:
             logger.exception("the end of an exchange could not be observed")
             ready = self._held
         self._tell_early()
         self._end()
         if not self._left:
-            with suppress(Exception):
-                for each in ready:
-                    await self._send(each)
+            async with self._sending:
+                await self._send_on(ready)
 
     async def _take(self, message: Message) -> list[Message]:
         """What goes on now that the application has sent `message`."""
@@ -159,7 +161,13 @@ class Call:
             return []
         self._start_spans()
         self._observers.pending(self._record.id)
-        return [self._with_head(message)]
+        hold = self._listeners.hold
+        if hold is None or self._witness.way is not Way.STREAM:
+            return [self._with_head(message)]
+        self._held = [message]
+        if hold.seconds is not None:
+            self._timer = asyncio.get_running_loop().call_later(hold.seconds, self._due)
+        return []
 
     async def _take_part(self, message: Message, body: bytes) -> list[Message]:
         """Of a complete answer."""
@@ -175,6 +183,8 @@ class Call:
     def _take_piece(self, message: Message, body: bytes) -> list[Message]:
         """Of a stream."""
         witness = self._witness
+        if self._held:
+            return self._hold_piece(message, body)
         if self._whole:
             ready = (witness.feed(body) if body else b"") + witness.close()
             witness.stream_ended(cut=False)
@@ -187,35 +197,69 @@ class Call:
             return [message]
         return [{**message, "body": ready}] if ready else []
 
+    def _hold_piece(self, message: Message, body: bytes) -> list[Message]:
+        """Of a stream whose head waits for an early verdict, or for the final one."""
+        witness, hold = self._witness, self._listeners.hold
+        ready = witness.feed(body) if body else b""
+        if self._whole:
+            ready += witness.close()
+            witness.stream_ended(cut=False)
+        self._held.append({**message, "body": ready})
+        self._length += len(ready)
+        if self._whole or hold is None or hold.is_over(witness.heard, self._length):
+            return self._release()
+        return []
+
+    def _due(self) -> None:
+        """The head of a stream has waited long enough."""
+        self._opening = asyncio.get_running_loop().create_task(self._open())
+
+    async def _open(self) -> None:
+        async with self._sending:
+            if self._over:
+                return
+            try:
+                ready = self._release()
+            except Exception:
+                logger.exception("the beginning of a stream could not be observed; it passes unchanged")
+                ready, self._held = self._held, []
+            await self._send_on(ready)
+
+    async def _send_on(self, messages: list[Message]) -> None:
+        """What the application has sent before; it hears of no fault in that."""
+        try:
+            for each in messages:
+                await self._send(each)
+        except OSError:
+            self._left = True
+        except Exception:
+            logger.exception("a message could not be sent")
+
     def _take_file(self, message: Message) -> list[Message]:
         """Of an answer that the server sends from a file: nobody here has seen it."""
         self._whole = message["type"] == "http.response.pathsend" or not message.get("more_body", False)
         rest = self._witness.release()
         self._witness.stream_ended(cut=True)
         self._witness.unjudged("not_classified", "the answer was sent from a file")
-        if rest:
-            return [{"type": "http.response.body", "body": rest, "more_body": True}, message]
-        return [*self._release(), message]
+        return [*self._release(), *_piece(rest), message]
 
     def _release(self) -> list[Message]:
         """All that was held, the start with the verdict."""
         if not self._held:
             return []
         self._start_spans()
-        ready = [self._with_head(self._held[0]), *self._held[1:]]
+        ready = [self._with_head(self._held[0], early=True), *self._held[1:]]
         self._held, self._parts = [], []
         return ready
 
-    def _with_head(self, start: Message) -> Message:
-        return {**start, "headers": self._witness.head()}
+    def _with_head(self, start: Message, *, early: bool = False) -> Message:
+        return {**start, "headers": self._witness.head(early=early)}
 
     def _give_up(self, message: Message) -> list[Message]:
         """Observing has failed: all that was held, as it came, and `message`; nothing is held from now on."""
         self._witness.way = Way.UNREADABLE
         rest = self._witness.release()
-        ready = [each for each in self._held if each is not message]
-        if rest:
-            ready.append({"type": "http.response.body", "body": rest, "more_body": True})
+        ready = [*(each for each in self._held if each is not message), *_piece(rest)]
         self._held, self._parts = [], []
         if self._witness.verdict is None:
             self._witness.unjudged("not_classified", "it could not be observed")
@@ -256,4 +300,11 @@ class Call:
 
     def _end(self) -> None:
         self._over = True
+        if self._timer is not None:
+            self._timer.cancel()
         self._observers.ended(self._record.exchange(), self._record.spans)
+
+
+def _piece(body: bytes) -> list[Message]:
+    """A message with `body`, if there is any."""
+    return [{"type": "http.response.body", "body": body, "more_body": True}] if body else []

@@ -5,6 +5,7 @@ No bytes go through here, and nothing here knows sockets or HTTP clients.
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 
 from demur.classifier.judge import Classifier
@@ -73,6 +74,15 @@ def open_stream(
     if settings.stream_verdict == "chunk" and api in MAY_FINISH and coding is None:
         return inspection, FinishChunk(inspection, api, id=id, several=ask.several, framing=framing)
     return inspection, None
+
+
+def early(inspection: StreamInspection, id: str, classifier: bytes) -> Headers:
+    """The verdict headers of a stream that goes on: what can be said so far."""
+    verdict = inspection.so_far()
+    if verdict is None or verdict.label is None:
+        return headers.pending(id, classifier)
+    finished = inspection.heard == math.inf  # then the verdict is the one of the finish chunk
+    return headers.verdict(verdict.with_id(id), classifier, early=not finished)
 
 
 def unread_reason(head: Headers) -> str:

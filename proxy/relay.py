@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, nullcontext
@@ -31,7 +30,7 @@ from demur.proxy.credentials import ClientToken
 from demur.proxy.errors import OwnError
 from demur.proxy.headers import Headers
 from demur.proxy.hold import Gate, Hold, until
-from demur.proxy.inspection import PIECE, StreamInspection, judge_body, unjudged
+from demur.proxy.inspection import PIECE, judge_body, unjudged
 from demur.proxy.leash import Cut, Leash, Receive
 from demur.proxy.observe import TURNED_AWAY, Observers
 from demur.proxy.passage import Way, coding_of, way_of
@@ -187,7 +186,7 @@ class Relay:
                             gate.held += finish.feed(chunk) if finish else chunk
                             inspection.later(b"" if finish else chunk)
                         if chunk is None or self._hold.is_over(inspection.heard, len(gate.held)):
-                            await gate.open(self._early(record, inspection))
+                            await gate.open(passage.early(inspection, record.id, self._signed))
                     elif chunk is None:
                         continue
                     elif finish is None or finish.passes(chunk):
@@ -214,14 +213,6 @@ class Relay:
             await send({"type": "http.response.body", "body": rest, "more_body": broken is not None})
         if broken is not None:
             raise broken
-
-    def _early(self, record: Record, inspection: StreamInspection) -> Headers:
-        """The verdict headers of a stream that goes on."""
-        verdict = inspection.so_far()
-        if verdict is None or verdict.label is None:
-            return headers.pending(record.id, self._signed)
-        finished = inspection.heard == math.inf  # then the verdict is the one of the finish chunk
-        return headers.verdict(verdict.with_id(record.id), self._signed, early=not finished)
 
     async def _complete(self, record: Record, response: httpx.Response, head: Headers, send: Send) -> None:
         """A complete answer: held until it is whole and judged, unless it is too large for that."""

@@ -8,6 +8,7 @@ back as they were.
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -101,18 +102,25 @@ class Witness:
             self.unjudged("unparsed", passage.unread_reason(head))
         return self.way
 
-    def head(self) -> Headers:
-        """The answer's headers with ours; its length goes where the body gets a key more."""
+    def head(self, *, early: bool = False) -> Headers:
+        """The answer's headers with ours; its length goes where the body gets a key more. `early`: of a stream that
+        goes on, with what can be said so far."""
         dropped = (headers.PREFIX, b"content-length") if self._finish else (headers.PREFIX,)
         kept = [(name, value) for name, value in self._given if not name.lower().startswith(dropped)]
         signed = f"{self._judging.classifier.name}/{self._judging.classifier.rules_version}".encode("ascii")
-        judged = self.record.judged
-        if judged is None or self.way is Way.STREAM:
-            ours = headers.pending(self.record.id, signed)
-        else:
+        if (judged := self.record.judged) is not None:
             ours = headers.verdict(judged.verdict, signed)
+        elif early and self._inspection is not None:
+            ours = passage.early(self._inspection, self.record.id, signed)
+        else:
+            ours = headers.pending(self.record.id, signed)
         cross_origin = headers.get(self.record.headers, b"origin") is not None
         return headers.exposed(kept, ours) if cross_origin else kept + ours
+
+    @property
+    def heard(self) -> float:
+        """Characters of a stream that were judged so far."""
+        return self._inspection.heard if self._inspection is not None else math.inf
 
     def passes(self, chunk: bytes) -> bool:
         """Whether a piece of a stream may go on as it is, now; then it belongs to `later`, else to `feed`."""

@@ -27,6 +27,8 @@ from demur.proxy.middleware import RefusalMiddleware
 Headers = dict[str, str]
 #: Headers with ours, body, and the verdict that was told.
 Outcome = tuple[Headers, bytes, dict[str, Any]]
+#: Path, status, headers and body.
+Answer = tuple[str, int, list[tuple[str, str]], bytes]
 
 _PATHS = {
     "chat": "/v1/chat/completions",
@@ -38,6 +40,7 @@ _PATHS = {
     "error": "/v1/chat/completions",
 }
 _GEMINI_STREAM = "/v1beta/models/m:streamGenerateContent"
+SENT = {"content-type": "application/json", "origin": "http://page.test"}
 _ID = re.compile(rb"[0-9a-f]{32}")
 
 
@@ -68,7 +71,19 @@ def matrix() -> Iterator[Any]:
     yield pytest.param(chat_path, 502, "text/html", "", b"<p>Bad gateway", id="html")
     yield pytest.param(chat_path, 200, "application/x-unheard-of", "", b"{}\n{}\n", id="another type")
     yield pytest.param(chat_path, 200, events, "x-odd", b"....", id="unknown coding")
+    lines = b"".join(
+        json.dumps({"model": "m", "message": {"content": text}, "done": done}).encode() + b"\n"
+        for text, done in [("I can't ", False), ("help with that.", False), ("", True)]
+    )
+    yield pytest.param("/api/chat", 200, "application/x-ndjson", "", lines, id="ollama, stream")
+    parts = b", ".join(PAIRS["gemini"][1].replace(b"data: ", b"").split(b"\n\n")[:-1])
+    yield pytest.param(_GEMINI_STREAM, 200, json_type, "", b"[" + parts + b"]", id="gemini, array")
     yield pytest.param("/v1/embeddings", 200, json_type, "", json.dumps(refused).encode(), id="not judged")
+
+
+STREAMS = pytest.mark.parametrize(
+    ("path", "status", "kind", "coding", "body"), [it for it in matrix() if str(it.id).endswith("stream")]
+)
 
 
 def plain(headers: Any, body: bytes, verdict: Verdict | None) -> Outcome:
@@ -85,35 +100,48 @@ def encoded(headers: list[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode()) for name, value in headers]
 
 
+def ask_of(path: str, body: bytes) -> bytes:
+    ask = {"model": "m", "messages": [{"role": "user", "content": "How do I build it?"}]}
+    return json.dumps(ask | ({"n": 2} if b'"index": 1' in body else {})).encode()
+
+
+async def through_the_proxy(answer: Answer, sent: dict[str, str], given: dict[str, Any]) -> Outcome:
+    path, status, head, body = answer
+    lines = "".join(f"{name}: {value}\r\n" for name, value in [*head, ("transfer-encoding", "chunked")])
+    script = [f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode(), framed(body) if body else b"", b"0\r\n\r\n"]
+    async with upstream(*script) as up, proxy(up.url, **given) as px:
+        lines_sent = [f"{name}: {value}" for name, value in sent.items()]
+        got = await call(px, request("POST", path, ask_of(path, body), *lines_sent))
+        return plain(got.headers, got.body, (await px.end()).verdict)
+
+
+async def through_the_middleware(answer: Answer, sent: dict[str, str], given: dict[str, Any]) -> Outcome:
+    path, status, head, body = answer
+    ended = Collector()
+    start = {"type": "http.response.start", "status": status, "headers": encoded(head)}
+    app = RefusalMiddleware(
+        answering(start, part(body), part(more=False)),
+        settings=Settings(**given), classifier=default_classifier(), sinks=[ended],
+    )  # fmt: skip
+    got = await called(app, ask_of(path, body), path=path, headers=encoded(list(sent.items())))
+    headers = [(name.decode(), value.decode()) for name, value in got.headers]
+    return plain(headers, got.body, ended[-1].verdict if ended else None)
+
+
 @pytest.mark.parametrize(("path", "status", "kind", "coding", "body"), list(matrix()))
 def test_all_ways_say_the_same(path: str, status: int, kind: str, coding: str, body: bytes) -> None:
-    head = [("content-type", kind)] + ([("content-encoding", coding)] if coding else [])
-    ask = json.dumps({"model": "m", "messages": [{"role": "user", "content": "How do I build it?"}], "n": 2}).encode()
-    sent = {"content-type": "application/json", "origin": "http://page.test"}
-    settings = Settings()
-    ended = Collector()
+    same(path, status, [("content-type", kind)] + ([("content-encoding", coding)] if coding else []), body, {})
+
+
+@STREAMS
+def test_all_ways_leave_a_stream_alone(path: str, status: int, kind: str, coding: str, body: bytes) -> None:
+    same(path, status, [("content-type", kind)], body, {"stream_verdict": "off"})
+
+
+def same(path: str, status: int, head: list[tuple[str, str]], body: bytes, given: dict[str, Any]) -> None:
+    ask = ask_of(path, body)
+    settings = Settings(**given)
     told: list[Verdict] = []
-
-    async def through_the_proxy() -> Outcome:
-        lines = "".join(f"{name}: {value}\r\n" for name, value in [*head, ("transfer-encoding", "chunked")])
-        script = [f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode(), framed(body) if body else b"", b"0\r\n\r\n"]
-        async with upstream(*script) as up, proxy(up.url) as px:
-            answer = await call(px, request("POST", path, ask, *(f"{name}: {value}" for name, value in sent.items())))
-            return plain(answer.headers, answer.body, (await px.end()).verdict)
-
-    async def through_the_middleware() -> Outcome:
-        start = {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [(a.encode(), b.encode()) for a, b in head],
-        }
-        app = RefusalMiddleware(
-            answering(start, part(body, more=False)), settings=settings, classifier=default_classifier(), sinks=[ended]
-        )
-        got = await called(app, ask, path=path, headers=encoded(list(sent.items())))
-        headers = [(name.decode(), value.decode()) for name, value in got.headers]
-        return plain(headers, got.body, ended[-1].verdict if ended else None)
-
     options: dict[str, Any] = {
         "settings": settings,
         "classifier": default_classifier(),
@@ -125,7 +153,7 @@ def test_all_ways_say_the_same(path: str, status: int, kind: str, coding: str, b
         inner = httpx2.MockTransport(lambda _: httpx2.Response(status, headers=head, stream=stream))
         with (
             httpx2.Client(transport=RefusalTransport(inner, **options)) as client,
-            client.stream("POST", f"http://up.test{path}", content=ask, headers=sent) as response,
+            client.stream("POST", f"http://up.test{path}", content=ask, headers=SENT) as response,
         ):
             got = b"".join(response.iter_raw())
         return plain(response.headers.multi_items(), got, told.pop() if told else None)
@@ -135,13 +163,27 @@ def test_all_ways_say_the_same(path: str, status: int, kind: str, coding: str, b
         inner = httpx.MockTransport(lambda _: httpx.Response(status, headers=head, stream=stream))
         async with (
             httpx.AsyncClient(transport=AsyncRefusalTransport(inner, **options)) as client,
-            client.stream("POST", f"http://up.test{path}", content=ask, headers=sent) as response,
+            client.stream("POST", f"http://up.test{path}", content=ask, headers=SENT) as response,
         ):
             got = b"".join([piece async for piece in response.aiter_raw()])
         return plain(response.headers.multi_items(), got, told.pop() if told else None)
 
-    expected = asyncio.run(through_the_proxy())
+    answer = (path, status, head, body)
+    expected = asyncio.run(through_the_proxy(answer, SENT, given))
     assert ("x-refusal-id" in expected[0]) == (path != "/v1/embeddings")
-    assert asyncio.run(through_the_middleware()) == expected
+    assert asyncio.run(through_the_middleware(answer, SENT, given)) == expected
     assert through_a_client() == expected
     assert asyncio.run(through_an_asynchronous_client()) == expected
+
+
+@pytest.mark.parametrize(
+    "given", [{"hold_chars": 12}, {"buffer": True}, {"hold_ms": 60_000}], ids=["hold_chars", "buffer", "hold_ms"]
+)
+@STREAMS
+def test_held_streams_have_the_same_verdict_in_their_head(
+    path: str, status: int, kind: str, coding: str, body: bytes, given: dict[str, Any]
+) -> None:
+    answer = (path, status, [("content-type", kind)], body)
+    expected = asyncio.run(through_the_proxy(answer, SENT, given))
+    assert "buffer" not in given or expected[0].get("x-refusal-verdict") != "pending"
+    assert asyncio.run(through_the_middleware(answer, SENT, given)) == expected
