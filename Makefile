@@ -31,7 +31,7 @@ test-node: $(INSTALLED) $(NODE_MODULES)  ## the tests with clients in Node (need
 
 .PHONY: test-clients
 test-clients: $(CLIENTS)/.installed $(NODE_MODULES) $(MODEL_SERVER)/.installed  ## every client and server, one of them compiled
-	@$(CLIENTS)/bin/python -m pytest tests/clients $(ARGS)
+	@$(CLIENTS)/bin/python -m pytest -W default tests/clients $(ARGS)  # what clients warn of is not ours
 
 .PHONY: check
 check: $(INSTALLED)  ## lint, format, types, import contracts
