@@ -95,7 +95,11 @@ class Settings(BaseModel):
     first_byte_timeout: Seconds = Field(default=600.0, description="longest wait for the upstream's response to begin")
     idle_timeout: Seconds = Field(default=300.0, description="longest gap between two pieces of a response")
     total_timeout: SecondsOrNone = Field(default=None, description="longest time for a whole exchange")
+    client_timeout: Seconds = Field(
+        default=60.0, description="longest wait for a request's head, and for its body besides a second per 500 bytes"
+    )
     drain_seconds: SecondsOrZero = Field(default=30.0, description="time that open exchanges get to end at shutdown")
+    max_exchanges: CountOrNone = Field(default=None, description="exchanges open at once; beyond them clients get 503")
     max_request_bytes: Size = Field(default=64 * 2**20, description="largest request body that is passed on")
     inspect_bytes: Size = Field(
         default=2 * 2**20,

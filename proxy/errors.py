@@ -60,6 +60,12 @@ def overloaded(limit: int) -> OwnError:
     )
 
 
+def client_timeout(seconds: float) -> OwnError:
+    return OwnError(
+        408, "client_timeout", f"the request did not come in {seconds:g} s (client_timeout)", "client_timeout"
+    )
+
+
 def draining() -> OwnError:
     return OwnError(503, "shutting_down", "shutting down, no new requests are taken")
 

@@ -1,18 +1,23 @@
-"""What may end an exchange from outside, at any moment: the client leaves, or its total time is up.
+"""What may end an exchange from outside, at any moment: the client leaves, takes too long to send its request, or the
+total time is up.
 
-The body of `async with Leash(…)` is cancelled when one of the two happens, and left by `Cut`. The request's body is
+The body of `async with Leash(…)` is cancelled when one of them happens, and left by `Cut`. The request's body is
 read through `leash.receive`; after it, `leash.watch` waits for the client to leave, and nobody else may call `receive`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Literal, Self
 
 Receive = Callable[[], Awaitable[Any]]
-Reason = Literal["client_disconnect", "total_timeout"]
+Reason = Literal["client_disconnect", "client_timeout", "total_timeout"]
+
+#: Bytes of a request's body that give it a second more.
+BYTES_PER_SECOND = 500
 
 
 class Cut(Exception):
@@ -26,9 +31,12 @@ class Cut(Exception):
 class Leash:
     """Cancels the task that entered it, once. Only `receive` tells when the client is gone."""
 
-    def __init__(self, receive: Receive, total: float | None) -> None:
+    def __init__(self, receive: Receive, total: float | None, client: float = math.inf) -> None:
+        """`total`: seconds for the exchange. `client`: seconds of waiting for the request's body, besides those that
+        its size gives it."""
         self._receive = receive
         self._total = total
+        self._patience = client
         self._reason: Reason | None = None
         self._over = False
         self._watcher: asyncio.Task[None] | None = None
@@ -36,10 +44,23 @@ class Leash:
 
     async def receive(self) -> tuple[bytes, bool]:
         """The next piece of the request's body, and whether more will come. Raises Cut when the client has left."""
-        message = await self._receive()
+        message = await self._received()
         if message["type"] == "http.disconnect":
             raise Cut("client_disconnect")
         return message.get("body", b""), message.get("more_body", False)
+
+    async def _received(self) -> Any:
+        if self._patience == math.inf:
+            return await self._receive()
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        timer = loop.call_later(self._patience, self._cut, "client_timeout")
+        try:
+            message = await self._receive()
+        finally:
+            timer.cancel()
+        self._patience += len(message.get("body", b"")) / BYTES_PER_SECOND - (loop.time() - begun)
+        return message
 
     def watch(self) -> None:
         """The request's body has been read: from now on wait for the client to leave."""

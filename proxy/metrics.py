@@ -14,7 +14,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from demur.proxy.labels import LabelCap, error_type, operation_of
-from demur.proxy.observe import Exchange
+from demur.proxy.observe import TURNED_AWAY, Exchange
 
 #: Distinct names of models, and of upstreams, kept as labels. A model name comes from the client.
 MODEL_LIMIT = 100
@@ -23,7 +23,7 @@ OPERATION_BUCKETS = tuple(0.01 * 2**n for n in range(14))
 #: Seconds. The goal for a verdict is 200 µs at 2 kB, 1 ms at 16 kB.
 CLASSIFIER_BUCKETS = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
 #: Ends that are not the upstream's doing.
-_NOT_UPSTREAM = frozenset({"client_disconnect", "rejected", "unauthorized", "overloaded", "internal_error"})
+_NOT_UPSTREAM = TURNED_AWAY | {"client_disconnect", "internal_error"}
 
 
 class Metrics:

@@ -33,12 +33,13 @@ End = Literal[
     "rejected",  # by us, before anything went upstream: too large, shutting down, a WebSocket
     "unauthorized",  # by us: the client token is missing or wrong
     "overloaded",  # by us: too many exchanges are open
+    "client_timeout",  # the client took too long to send its request
     "shutdown",  # the drain time was over
     "internal_error",  # a fault of ours
 ]
 
 #: Ends that are neither the upstream's doing nor a fault: the request was not taken, or we stop.
-TURNED_AWAY: frozenset[End] = frozenset({"rejected", "unauthorized", "overloaded", "shutdown"})
+TURNED_AWAY: frozenset[End] = frozenset({"rejected", "unauthorized", "overloaded", "client_timeout", "shutdown"})
 
 
 @dataclass(frozen=True, slots=True)

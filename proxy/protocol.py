@@ -3,7 +3,7 @@
 * A request that asks for another protocol (`Upgrade: h2c`) is an ordinary request (RFC 9110, 7.8). The parser stops
   behind such a head; it is read again without the wish.
 * A client that pipelines and leaves is gone for all its requests, not for the last one only.
-* Heads and trailers have limits, which also bound what is kept of a head that never ends.
+* Heads and trailers have limits, which also bound what is kept of a head that never ends; a head has its time as well.
 * Trailers are no headers: they are dropped.
 * An HTTP/1.0 client gets no chunks: its answer ends with the connection, and one that broke off with a reset.
 * What can't be read is refused in our words, in JSON, and never in the middle of another answer.
@@ -40,14 +40,24 @@ STATUS_LINE.update({status: b"HTTP/1.1 %d \r\n" % status for status in range(600
 
 
 class ClientProtocol(HttpToolsProtocol):
-    """One client connection."""
+    """One client connection. `head_timeout`: seconds that a request's head may take, from the connection or its first
+    byte on. The time for a body is the application's business, until it has answered.
+    """
+
+    head_timeout = 60.0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._clock: asyncio.TimerHandle | None = None
+        self._in_head = self._in_body = False
         self._cycles: list[RequestResponseCycle] = []  # those not yet answered, and perhaps the one before
         self._refused = False
         self._advanced = False  # the parser got a head, a piece of a body or the end of a message
         self._unfinished = 0  # bytes since then
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_clock()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -64,6 +74,13 @@ class ClientProtocol(HttpToolsProtocol):
         self._unfinished += len(data)
         if self._unfinished > MAX_HEAD_BYTES:
             self._refuse(self._too_long())
+        elif not self._in_body:
+            self._start_clock()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+        self._start_clock()
 
     def on_headers_complete(self) -> None:
         """Raises OwnError, which `data_received` gets as the context of the parser's error."""
@@ -77,6 +94,8 @@ class ClientProtocol(HttpToolsProtocol):
             raise errors.no_such_target()
         if self.parser.should_upgrade():
             return  # it comes again, see data_received
+        self._stop_clock()
+        self._in_head, self._in_body = False, True
         super().on_headers_complete()
         self.headers = []  # for trailers
         cycle = self.cycle
@@ -94,11 +113,37 @@ class ClientProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._advanced = True
         if not self.parser.should_upgrade():
+            self._in_body = False
+            self._stop_clock()
             super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._in_body and not self.transport.is_closing():
+            self._start_clock()  # nobody reads the rest of the body
+
     def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_clock()
         self._give_up()
         super().connection_lost(exc)
+
+    def _start_clock(self) -> None:
+        if self._clock is None:
+            self._clock = self.loop.call_later(self.head_timeout, self._too_late)
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+
+    def _too_late(self) -> None:
+        self._clock = None
+        if self.flow.read_paused:  # it is us who do not read
+            self._start_clock()
+        elif self._in_head:
+            self._refuse(errors.client_timeout(self.head_timeout))
+        elif all(cycle.response_complete for cycle in self._cycles):
+            self.transport.close()
 
     def _give_up(self) -> None:
         """Tells every request that has no answer yet that its client is gone."""

@@ -71,13 +71,16 @@ class Relay:
         record = Record(scope, self._router.default)
         self.observers.began()
         try:
-            async with Leash(receive, self._settings.total_timeout) as leash:
+            limits = self._settings.total_timeout, self._settings.client_timeout
+            async with Leash(receive, *limits) as leash:
                 response = await self._send_up(record, scope, leash)
                 async with aclosing(response.stream):  # type: ignore[type-var]
                     await self._pass_on(record, response, send)
         except Cut as cut:
             if cut.reason == "total_timeout":
                 await self._fail(record, errors.total_timeout(self._settings.total_timeout), send)
+            elif cut.reason == "client_timeout":
+                await self._fail(record, errors.client_timeout(self._settings.client_timeout), send)
             elif not record.done_marker:  # a client may hang up as soon as it has read the end marker
                 record.ended("client_disconnect", "the client closed its connection")
         except OwnError as error:
@@ -99,6 +102,9 @@ class Relay:
         path, query = scope["raw_path"], scope["query_string"]
         if self._token is not None:
             record.headers, query = self._token.admit(record.method, record.headers, query)
+        most = self._settings.max_exchanges
+        if most is not None and self.observers.in_flight > most:
+            raise errors.overloaded(most)
         if (headers.get(record.headers, b"upgrade") or b"").lower() == b"websocket":
             raise errors.no_websocket()
         if (headers.get(record.headers, b"transfer-encoding") or b"chunked").lower() != b"chunked":

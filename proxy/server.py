@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import uvicorn
@@ -60,11 +60,12 @@ _UNSTARTABLE = (
 class Server(uvicorn.Server):
     """uvicorn with the settings of a proxy, and without its own signal handling."""
 
-    def __init__(self, app: Any, sockets: list[socket.socket], *, lifespan: bool) -> None:
+    def __init__(self, app: Any, sockets: list[socket.socket], *, lifespan: bool, client_timeout: float = 60.0) -> None:
+        protocol = type("ClientProtocol", (ClientProtocol,), {"head_timeout": client_timeout})
         super().__init__(
             uvicorn.Config(
                 app,
-                http=ClientProtocol,
+                http=protocol,
                 ws="none",
                 lifespan="on" if lifespan else "off",
                 log_config=None,
@@ -114,6 +115,7 @@ def serve(settings: Settings, ready: Ready, *, reviews: Reviews | None = None) -
     With `reviews` verdicts that are not sure get a second opinion in the background.
     """
     logs.configure(settings.log_level, settings.log_format)
+    raise_open_files()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_serve(settings, ready, reviews))
@@ -131,7 +133,7 @@ async def _serve(settings: Settings, ready: Ready, reviews: Reviews | None) -> N
         admin_sockets = _listen("admin_port", settings.admin_host, settings.admin_port, closing)
         app, metrics = _assemble(settings, closing, reviews)
         token = settings.admin_token.get_secret_value() if settings.admin_token else None
-        proxy = Server(app, proxy_sockets, lifespan=True)
+        proxy = Server(app, proxy_sockets, lifespan=True, client_timeout=settings.client_timeout)
         admin = Server(create_admin_app(metrics, token=token), admin_sockets, lifespan=False)
         gc.collect()
         gc.freeze()  # the rules live as long as the process: no later collection need look at them
@@ -232,6 +234,16 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+
+
+def raise_open_files() -> None:
+    """Lets this process open as many files, and so sockets, as the system would let it: each exchange takes two."""
+    if sys.platform != "win32":
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with suppress(OSError, ValueError):  # some systems state a limit that they do not grant
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -245,7 +245,8 @@ async def proxy(url: str, *, app: dict[str, Any] | None = None, **settings: Any)
     # As the server makes its own: of sockets without this protocol asyncio holds small writes back (Nagle).
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as sock:
         sock.bind(("127.0.0.1", 0))
-        server = Server(built, [sock], lifespan=True)
+        limit = settings.get("client_timeout", Settings().client_timeout)
+        server = Server(built, [sock], lifespan=True, client_timeout=limit)
         # What `server.serve` does, without the pauses of its main loop.
         server.config.load()
         server.lifespan = server.config.lifespan_class(server.config)
