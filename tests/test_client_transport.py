@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import json
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import httpx
 import httpx2
 import openai
 import pytest
-from fake_upstream import DONE, END, RST, Step, chunk, completion, event, head, say, upstream, whole
+from fake_upstream import END, RST, Step, chunk, head, upstream, whole
 from test_middleware import EVENTS, KEY, REFUSED, STREAM
 
 from demur.classifier.judge import default_classifier
 from demur.classifier.verdict import Verdict
-from demur.config import ConfigError, Settings
+from demur.config import Settings
 from demur.proxy.client_transport import VERDICT, AsyncRefusalTransport, RefusalTransport
 from demur.proxy.observe import Exchange
 
@@ -239,16 +238,16 @@ def test_a_stream_stays_lazy_and_may_be_left(lib: Any) -> None:
 def test_nothing_is_read_of_a_stream_that_nobody_reads() -> None:
     pulled: list[int] = []
 
-    class Source(httpx2.SyncByteStream):
+    class Counted(httpx2.SyncByteStream):
         def __iter__(self) -> Any:
             for index, piece in enumerate(EVENTS):
                 pulled.append(index)
                 yield piece
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=Source())
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=Counted())
 
-    transport = RefusalTransport(httpx2.MockTransport(answer), settings=Settings(), classifier=default_classifier())
+    transport = RefusalTransport(httpx2.MockTransport(answer), **GIVEN)
     with (
         httpx2.Client(transport=transport) as client,
         client.stream("POST", "http://a.test/v1/chat/completions", json=ASK) as response,
@@ -259,6 +258,64 @@ def test_nothing_is_read_of_a_stream_that_nobody_reads() -> None:
         assert pulled == [0]
         next(pieces)
         assert pulled == [0, 1]
+
+
+class Interrupted(BaseException):
+    """As Ctrl-C."""
+
+
+class Source(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+    """A body that never ends, or is interrupted after its first piece; knows whether it was closed."""
+
+    def __init__(self, *, interrupted: bool) -> None:
+        self.closed = False
+        self._interrupted = interrupted
+
+    def __iter__(self) -> Any:
+        while True:
+            yield EVENTS[1]
+            if self._interrupted:
+                raise Interrupted
+
+    async def __aiter__(self) -> Any:
+        for piece in self:
+            yield piece
+
+    def close(self) -> None:
+        self.closed = True
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("kind", "interrupted"), [("text/event-stream", False), ("text/event-stream", True), ("application/json", True)]
+)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_body_that_is_not_read_to_its_end_is_closed(kind: str, interrupted: bool, asynchronous: bool) -> None:
+    told = Told()
+    source = Source(interrupted=interrupted)
+    inner = httpx2.MockTransport(lambda _: httpx2.Response(200, headers={"content-type": kind}, stream=source))
+    sent: tuple[str, str] = ("POST", "http://a.test/v1/chat/completions")
+
+    async def talk() -> None:
+        client = httpx2.AsyncClient(transport=AsyncRefusalTransport(inner, on_verdict=told, **GIVEN))
+        async with client, client.stream(*sent, json=ASK) as response:
+            pieces = response.aiter_raw()
+            for _ in range(2):
+                await anext(pieces)
+
+    def talk_in_turn() -> None:
+        client = httpx2.Client(transport=RefusalTransport(inner, on_verdict=told, **GIVEN))
+        with client, client.stream(*sent, json=ASK) as response:
+            pieces = response.iter_raw()
+            for _ in range(2):
+                next(pieces)
+
+    with pytest.raises(Interrupted) if interrupted else nullcontext():
+        asyncio.run(talk()) if asynchronous else talk_in_turn()
+    assert source.closed
+    assert told.ends == ["client_disconnect"]
 
 
 # Errors and ends
@@ -368,110 +425,3 @@ def test_errors_pass_in_asynchronous_clients_too(lib: Any, steps: Sequence[Step]
         assert told.ends == [end]
 
     asyncio.run(run())
-
-
-# What is left alone, what may fail
-
-
-def answering(body: bytes = REFUSED, kind: str = "application/json") -> httpx2.MockTransport:
-    return httpx2.MockTransport(lambda _: httpx2.Response(200, headers={"content-type": kind}, content=body))
-
-
-def transport(inner: Any = None, **options: Any) -> RefusalTransport:
-    return RefusalTransport(inner or answering(), **GIVEN | options)
-
-
-@pytest.mark.parametrize(
-    ("method", "url"),
-    [
-        ("GET", "http://api.test/v1/models"),
-        ("POST", "http://api.test/v1/embeddings"),
-        ("GET", "http://api.test/v1/chat/completions"),
-        ("POST", "http://other.test/v1/chat/completions"),
-    ],
-)
-def test_what_is_not_judged_is_the_inner_transports_alone(method: str, url: str) -> None:
-    inner = answering()
-    given: list[Any] = []
-
-    class Inner(httpx2.BaseTransport):
-        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-            given.append(request)
-            given.append(inner.handle_request(request))
-            return given[-1]  # type: ignore[no-any-return]
-
-    request = httpx2.Request(method, url, json=ASK)
-    response = transport(Inner(), hosts={"api.test"}).handle_request(request)
-    assert [request, response] == given
-    assert response is given[1]
-
-
-def test_what_on_verdict_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    def fail(*_: Any) -> None:
-        raise RuntimeError("mine")
-
-    with httpx2.Client(transport=transport(on_verdict=fail)) as client:
-        response = client.post("http://a.test/v1/chat/completions", json=ASK)
-    assert response.headers["x-refusal-verdict"] == "hard_refusal"
-    assert "on_verdict failed" in caplog.text
-
-
-@pytest.mark.parametrize("where", ["__init__", "asked", "answered", "head", "whole"])
-@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
-def test_a_fault_in_observing_changes_no_answer(where: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any, **__: Any) -> Any:
-        raise RuntimeError("a fault")
-
-    monkeypatch.setattr(f"demur.proxy.witness.Witness.{where}", fail)
-    body = REFUSED if kind == "application/json" else STREAM
-    with httpx2.Client(transport=transport(answering(body, kind))) as client:
-        response = client.post("http://a.test/v1/chat/completions", json=ASK)
-    assert (response.status_code, KEY.sub(b"", response.content)) == (200, body)
-
-
-def test_a_request_that_is_sent_as_a_stream_is_judged_without_its_ask() -> None:
-    told = Told()
-
-    def talk(url: str) -> None:
-        with wrapped(httpx2, told) as client:
-            client.post(f"{url}/chat/completions", content=iter([json.dumps(ASK).encode()]))
-
-    before([whole(REFUSED)], talk)
-    assert told.labels == ["hard_refusal"]
-    assert "sent as a stream" in (told[0][0].reason or "")
-
-
-def test_a_large_answer_passes_without_a_label() -> None:
-    told = Told()
-    body = completion("a" * 5000)
-    with httpx2.Client(
-        transport=transport(answering(body), on_verdict=told, settings=Settings(inspect_bytes=1000))
-    ) as c:
-        response = c.post("http://a.test/v1/chat/completions", json=ASK)
-    assert (response.content, response.headers["x-refusal-status"]) == (body, "not_classified")
-    assert (told.labels, told.ends) == ([None], ["complete"])
-
-
-def test_settings_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEMUR_STREAM_VERDICT", "off")
-    with httpx2.Client(transport=RefusalTransport(answering(STREAM, "text/event-stream"))) as client:
-        assert client.post("http://a.test/v1/chat/completions", json=ASK).content == STREAM
-    monkeypatch.setenv("DEMUR_STREAM_VERDICT", "chunky")
-    with pytest.raises(ConfigError, match="DEMUR_STREAM_VERDICT"):
-        RefusalTransport(answering())
-
-
-def test_outside_of_asyncio_a_verdict_is_reached_too() -> None:
-    inner = answering(completion("I'm sorry, but I can't help with that. " + "Really not. " * 20_000))
-    judging = AsyncRefusalTransport(inner, settings=Settings(), classifier=default_classifier())
-    work = judging.handle_async_request(httpx2.Request("POST", "http://a.test/v1/chat/completions", json=ASK))
-    with pytest.raises(StopIteration) as done:  # as under trio, whose loop takes nothing from asyncio
-        work.send(None)
-    assert done.value.value.headers["x-refusal-verdict"] == "hard_refusal"
-
-
-def test_other_events_of_a_stream_are_left_as_they_are() -> None:
-    body = b": hello\n\n" + say("Fine.") + event({}, "stop") + DONE
-    with httpx2.Client(transport=transport(answering(body, "text/event-stream"))) as client:
-        got = client.post("http://a.test/v1/chat/completions", json=ASK).content
-    assert (KEY.sub(b"", got), len(KEY.findall(got))) == (body, 1)

@@ -169,8 +169,9 @@ def test_a_verdict_is_looked_up_below_the_root_of_the_application() -> None:
     got = looked_up()
     assert (got.status, json.loads(got.body)["label"]) == (200, "hard_refusal")
     assert "text" not in json.loads(got.body)["signals"][0]["spans"][0]
-    assert looked_up(path="/llm/-/verdicts/", root_path="/llm").status == 200
-    assert looked_up(root_path="/llm").status == 200
+    below = looked_up(path="/llm/-/verdicts/", root_path="/llm")
+    assert json.loads(below.body)["label"] == "hard_refusal"
+    assert json.loads(looked_up(root_path="/llm").body)["label"] == "hard_refusal"  # what follows the root
     assert looked_up(method="HEAD").body == b""
     unknown = looked_up("nothing")
     assert (unknown.status, json.loads(unknown.body)["error"]["code"]) == (404, "not_found")

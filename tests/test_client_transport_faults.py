@@ -1,0 +1,120 @@
+"""Transports of httpx2 that judge: what they leave alone, what may fail in them, by which settings they go."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+from fake_upstream import DONE, completion, event, say, whole
+from test_client_transport import ASK, GIVEN, Told, before, wrapped
+from test_middleware import KEY, REFUSED, STREAM
+
+from demur.classifier.judge import default_classifier
+from demur.config import ConfigError, Settings
+from demur.proxy.client_transport import AsyncRefusalTransport, RefusalTransport
+
+
+def answering(body: bytes = REFUSED, kind: str = "application/json") -> httpx2.MockTransport:
+    return httpx2.MockTransport(lambda _: httpx2.Response(200, headers={"content-type": kind}, content=body))
+
+
+def transport(inner: Any = None, **options: Any) -> RefusalTransport:
+    return RefusalTransport(inner or answering(), **GIVEN | options)
+
+
+@pytest.mark.parametrize(
+    ("method", "url"),
+    [
+        ("GET", "http://api.test/v1/models"),
+        ("POST", "http://api.test/v1/embeddings"),
+        ("GET", "http://api.test/v1/chat/completions"),
+        ("POST", "http://other.test/v1/chat/completions"),
+    ],
+)
+def test_what_is_not_judged_is_the_inner_transports_alone(method: str, url: str) -> None:
+    inner = answering()
+    given: list[Any] = []
+
+    class Inner(httpx2.BaseTransport):
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+            given.append(request)
+            given.append(inner.handle_request(request))
+            return given[-1]  # type: ignore[no-any-return]
+
+    request = httpx2.Request(method, url, json=ASK)
+    response = transport(Inner(), hosts={"api.test"}).handle_request(request)
+    assert [request, response] == given
+    assert response is given[1]
+
+
+def test_what_on_verdict_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("mine")
+
+    with httpx2.Client(transport=transport(on_verdict=fail)) as client:
+        response = client.post("http://a.test/v1/chat/completions", json=ASK)
+    assert response.headers["x-refusal-verdict"] == "hard_refusal"
+    assert "on_verdict failed" in caplog.text
+
+
+@pytest.mark.parametrize("where", ["__init__", "asked", "answered", "head", "whole"])
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_a_fault_in_observing_changes_no_answer(where: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(f"demur.proxy.witness.Witness.{where}", fail)
+    body = REFUSED if kind == "application/json" else STREAM
+    with httpx2.Client(transport=transport(answering(body, kind))) as client:
+        response = client.post("http://a.test/v1/chat/completions", json=ASK)
+    assert (response.status_code, KEY.sub(b"", response.content)) == (200, body)
+
+
+def test_a_request_that_is_sent_as_a_stream_is_judged_without_its_ask() -> None:
+    told = Told()
+
+    def talk(url: str) -> None:
+        with wrapped(httpx2, told) as client:
+            client.post(f"{url}/chat/completions", content=iter([json.dumps(ASK).encode()]))
+
+    before([whole(REFUSED)], talk)
+    assert told.labels == ["hard_refusal"]
+    assert "sent as a stream" in (told[0][0].reason or "")
+
+
+def test_a_large_answer_passes_without_a_label() -> None:
+    told = Told()
+    body = completion("a" * 5000)
+    with httpx2.Client(
+        transport=transport(answering(body), on_verdict=told, settings=Settings(inspect_bytes=1000))
+    ) as c:
+        response = c.post("http://a.test/v1/chat/completions", json=ASK)
+    assert (response.content, response.headers["x-refusal-status"]) == (body, "not_classified")
+    assert (told.labels, told.ends) == ([None], ["complete"])
+
+
+def test_settings_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEMUR_STREAM_VERDICT", "off")
+    with httpx2.Client(transport=RefusalTransport(answering(STREAM, "text/event-stream"))) as client:
+        assert client.post("http://a.test/v1/chat/completions", json=ASK).content == STREAM
+    monkeypatch.setenv("DEMUR_STREAM_VERDICT", "chunky")
+    with pytest.raises(ConfigError, match="DEMUR_STREAM_VERDICT"):
+        RefusalTransport(answering())
+
+
+def test_outside_of_asyncio_a_verdict_is_reached_too() -> None:
+    inner = answering(completion("I'm sorry, but I can't help with that. " + "Really not. " * 20_000))
+    judging = AsyncRefusalTransport(inner, settings=Settings(), classifier=default_classifier())
+    work = judging.handle_async_request(httpx2.Request("POST", "http://a.test/v1/chat/completions", json=ASK))
+    with pytest.raises(StopIteration) as done:  # as under trio, whose loop takes nothing from asyncio
+        work.send(None)
+    assert done.value.value.headers["x-refusal-verdict"] == "hard_refusal"
+
+
+def test_other_events_of_a_stream_are_left_as_they_are() -> None:
+    body = b": hello\n\n" + say("Fine.") + event({}, "stop") + DONE
+    with httpx2.Client(transport=transport(answering(body, "text/event-stream"))) as client:
+        got = client.post("http://a.test/v1/chat/completions", json=ASK).content
+    assert (KEY.sub(b"", got), len(KEY.findall(got))) == (body, 1)
