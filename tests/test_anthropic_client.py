@@ -7,7 +7,7 @@ from typing import Any
 
 import anthropic
 import pytest
-from both_ways import Ways, both_ways, same
+from both_ways import Ways, both_ways, same, verdicts_in
 from sdk_calls import (
     Client,
     Scenario,
@@ -153,21 +153,32 @@ def test_the_client_sees_no_difference(ways: Ways, run: Callable[..., Any], scen
 
 @both_clients
 @pytest.mark.parametrize(("model", "label"), [("answer", "answer"), ("refusal", "hard_refusal")])
-def test_the_verdict_is_in_the_headers_or_looked_up(
+def test_the_verdict_is_in_the_headers_or_in_the_last_event_but_one(
     ways: Ways, run: Callable[..., Any], model: str, label: str
 ) -> None:
     async def calls(client: Client) -> Any:
         ask = client.messages.with_raw_response.create
         whole = await settled(ask(model=model, max_tokens=99, messages=ASK))
         stream = await settled(ask(model=model, max_tokens=99, messages=ASK, stream=True))
-        await items(await settled(stream.parse()))
-        return [whole.headers, stream.headers]
+        return [whole.headers, stream.headers, await items(await settled(stream.parse()))]
 
-    whole, stream = run(calls, ways.proxied)
+    whole, stream, found = run(calls, ways.proxied)
     assert whole["x-refusal-verdict"] == label
     assert ways.looked_up(whole["x-refusal-id"])["label"] == label
     assert stream["x-refusal-verdict"] == "pending"
     assert ways.looked_up(stream["x-refusal-id"])["label"] == label
+    [verdict] = verdicts_in(found)
+    assert (found[-2]["type"], found[-2]["refusal_verdict"]) == ("message_delta", verdict)
+    assert verdict["label"] == label
+
+
+@both_clients
+def test_a_helper_shows_the_verdict_on_its_events(ways: Ways, run: Callable[..., Any]) -> None:
+    async def call(client: Client) -> Any:
+        return await within(client.messages.stream(model="refusal", max_tokens=99, messages=ASK), items)
+
+    [verdict] = verdicts_in(run(call, ways.proxied))
+    assert verdict["label"] == "hard_refusal"
 
 
 @both_clients

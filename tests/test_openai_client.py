@@ -339,14 +339,17 @@ def test_a_helper_shows_the_verdict_on_its_chunks(ways: Ways, run: Callable[...,
     assert verdict["label"] == "hard_refusal"
 
 
-def test_a_stream_of_responses_is_looked_up(ways: Ways) -> None:
+@both_clients
+def test_a_stream_of_responses_has_the_verdict_in_its_last_event(ways: Ways, run: Callable[..., Any]) -> None:
     async def call(client: Client) -> Any:
         raw = await settled(client.responses.with_raw_response.create(model="refusal", input="Name.", stream=True))
         return raw.headers, await items(raw.parse())
 
-    headers, events = by_sync(call, ways.proxied)
+    headers, events = run(call, ways.proxied)
     assert headers["x-refusal-verdict"] == "pending"
     assert events[-1]["type"] == "response.completed"
+    assert events[-1]["refusal_verdict"]["label"] == "hard_refusal"
+    assert verdicts_in(events) == [events[-1]["refusal_verdict"]]
     assert ways.looked_up(headers["x-refusal-id"])["label"] == "hard_refusal"
 
 

@@ -156,7 +156,7 @@ export async function verdictOfJson(url) {
 
 export async function verdictOfStream(url) {
   const found = [];
-  for (const model of [chat(url, "refusal"), plain(url, "refusal")]) {
+  for (const model of [chat(url, "refusal"), responses(url, "refusal"), plain(url, "refusal")]) {
     const result = streamText({ model, prompt, includeRawChunks: true, ...quiet });
     for await (const part of result.fullStream)
       if (part.type === "raw" && part.rawValue.refusal_verdict) found.push(part.rawValue.refusal_verdict.label);

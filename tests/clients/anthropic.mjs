@@ -88,13 +88,17 @@ export async function verdictOfJson(url) {
   return [data.stop_reason, response.headers.get("x-refusal-verdict")];
 }
 
-// The events of a stream have no key: its headers have the id under which the verdict is looked up.
 export async function verdictOfStream(url) {
   const { data, response } = await ask(url, "refusal", { stream: true }).withResponse();
-  await all(data);
-  const id = response.headers.get("x-refusal-id");
-  for (; id; ) {
-    const found = await fetch(`${url}/-/verdicts/${id}`);
-    if (found.status !== 202) return [response.headers.get("x-refusal-verdict"), (await found.json()).label];
-  }
+  const found = [response.headers.get("x-refusal-verdict")];
+  for await (const event of data) if (event.refusal_verdict) found.push(event.type, event.refusal_verdict.label);
+  return found;
+}
+
+export async function verdictInHelper(url) {
+  const found = [];
+  const events = client(url).messages.stream({ model: "refusal", max_tokens: 99, messages });
+  events.on("streamEvent", (event) => event.refusal_verdict && found.push(event.refusal_verdict.label));
+  await events.done();
+  return found;
 }

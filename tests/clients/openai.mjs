@@ -191,10 +191,17 @@ export async function verdictOfStream(url) {
   return [response.headers.get("x-refusal-verdict"), chunks.at(-1).refusal_verdict?.label];
 }
 
+export async function verdictOfResponses(url) {
+  const found = [];
+  const stream = await client(url).responses.create({ model: "refusal", input: "Name fruits.", stream: true });
+  for await (const event of stream) if (event.refusal_verdict) found.push(event.type, event.refusal_verdict.label);
+  return found;
+}
+
 export async function verdictInHelper(url) {
   let label = null;
   const stream = client(url).chat.completions.stream({ model: "refusal", messages });
   stream.on("chunk", (chunk) => (label = chunk.refusal_verdict?.label ?? label));
-  await stream.done();
-  return label;
+  const whole = await stream.finalChatCompletion();
+  return [label, whole.refusal_verdict?.label];
 }

@@ -17,6 +17,7 @@ import openai
 import pytest
 from clients.servers import Server, free_port, serving
 from sdk_calls import asynchronous, failure, first, items, plain, settled
+from test_readme import blocks
 from vendor import ANSWER, REFUSAL, Vendor, vendor
 
 ASK: Any = [{"role": "user", "content": "Name three fruits."}]
@@ -33,10 +34,15 @@ class Chain:
     vendor: Vendor
     litellm: Server
     proxied: str
+    config: Path
 
     @property
     def direct(self) -> str:
         return self.litellm.url
+
+
+def settings(folder: Path) -> dict[str, str]:
+    return {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MASTER_KEY": KEY, "HOME": str(folder)}
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +60,11 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
         file.write_text(json.dumps(config), "utf-8")  # which is YAML too
         litellm = Path(sys.executable).with_name("litellm")
         command = [str(litellm), "--config", str(file), "--host", "127.0.0.1", "--port", str(port)]
-        settings = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MASTER_KEY": KEY, "HOME": str(folder)}
         with (
-            serving(command, port=port, ready="Uvicorn running", env=settings) as server,
+            serving(command, port=port, ready="Uvicorn running", env=settings(folder)) as server,
             both_ways.serving(server.url) as url,
         ):
-            yield Chain(up, server, url)
+            yield Chain(up, server, url, file)
 
 
 def without_ids(value: Any) -> Any:
@@ -163,3 +168,49 @@ def test_a_client_that_leaves_is_left_by_all(chain: Chain) -> None:
 
     same(chain, call)
     assert chain.vendor.left.wait(20)
+
+
+@pytest.fixture(scope="module")
+def judged(chain: Chain) -> Iterator[str]:
+    """LiteLLM's application with the middleware inside, as docs/middleware.md says; its root URL."""
+    folder = chain.config.parent
+    text = (Path(__file__).parent.parent.parent / "docs/middleware.md").read_text("utf-8")
+    [code] = [block for block in blocks("python", text) if "litellm.proxy.proxy_server" in block]
+    (folder / "judged.py").write_text(code, "utf-8")
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", "judged:app", "--app-dir", str(folder), "--port", str(port)]
+    environment = {**settings(folder), "CONFIG_FILE_PATH": str(chain.config)}
+    with serving(command, port=port, ready="Uvicorn running", env=environment) as server:
+        yield server.url
+
+
+def test_litellm_with_the_middleware_tells_the_same(chain: Chain, judged: str) -> None:
+    """The same answers, with the verdicts that demur gives in front of LiteLLM."""
+
+    async def call(client: Any) -> Any:
+        raw = await client.chat.completions.with_raw_response.create(model="refusal", messages=ASK)
+        wire = await client.responses.with_raw_response.create(model="answer", input="Name three fruits.")
+        told = [answer.headers["x-refusal-verdict"] for answer in (raw, wire)]
+        return [told, plain(raw.parse()), await stream(client, "refusal"), await stream(client, "tools", tools=TOOLS)]
+
+    inside, before = (
+        asynchronous(call, openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=60))
+        for url in (judged, chain.proxied)
+    )
+    assert without_ids(inside) == without_ids(before)
+    assert inside[0] == ["hard_refusal", "answer"]
+    assert [verdict["status"] for verdict in both_ways.verdicts_in(inside)] == ["complete", "tool_call"]
+
+
+def test_errors_and_a_client_that_leaves_pass_the_middleware(chain: Chain, judged: str) -> None:
+    async def call(client: Any) -> Any:
+        await first(await client.chat.completions.create(model="endless", messages=ASK, stream=True))
+        return (await failure(chat(client, "error-429"), openai.RateLimitError))[:4]
+
+    found = []
+    for url in (judged, chain.direct):
+        chain.vendor.forget()
+        client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=60)
+        found.append(asynchronous(call, client))
+        assert chain.vendor.left.wait(20)
+    assert found[0] == found[1]

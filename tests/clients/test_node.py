@@ -26,14 +26,19 @@ VERDICTS: dict[str, dict[str, Any]] = {
     "openai.mjs": {
         "verdictOfJson": [REFUSAL, REFUSED],
         "verdictOfStream": ["pending", REFUSED],
-        "verdictInHelper": REFUSED,
+        "verdictOfResponses": ["response.completed", REFUSED],
+        "verdictInHelper": [REFUSED, REFUSED],
     },
     "ai_sdk.mjs": {
         "verdictOfJson": [REFUSED, REFUSED, REFUSED],
-        "verdictOfStream": [REFUSED, "pending", REFUSED, "pending"],
+        "verdictOfStream": [REFUSED, "pending"] * 3,
     },
     "langchain.mjs": {"verdictOfJson": [REFUSED], "verdictOfStream": [REFUSED]},
-    "anthropic.mjs": {"verdictOfJson": ["end_turn", REFUSED], "verdictOfStream": ["pending", REFUSED]},
+    "anthropic.mjs": {
+        "verdictOfJson": ["end_turn", REFUSED],
+        "verdictOfStream": ["pending", "message_delta", REFUSED],
+        "verdictInHelper": [REFUSED],
+    },
 }
 #: Requests that reach the vendor under a name: two retries are what each client was told.
 ASKED = {"flaky-429": 2, "flaky-500": 2, "error-429:always": 3, "stall": 1, "endless": 1, "cut": 1}
