@@ -7,9 +7,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from both_ways import Ways
@@ -19,13 +19,14 @@ TEXT = (HERE.parent.parent / "docs/clients.md").read_text("utf-8")
 KEYS = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"), "sk-none")
 
 
-def examples(language: str) -> Iterator[object]:
+def examples(language: str) -> list[Any]:
     """Each example, under the name of its section."""
-    section = ""
+    found, section = [], ""
     for line, name, body in re.findall(r"^## ([^\n]+)$|^```(\w+)\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE):
         section = line or section
         if name == language:
-            yield pytest.param(body, id=section)
+            found.append(pytest.param(body, id=section))
+    return found
 
 
 def printed(command: list[str], example: str, ways: Ways) -> list[str]:
