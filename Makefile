@@ -49,6 +49,10 @@ format: $(INSTALLED)  ## repairs what the linter and the formatter can
 bench: $(INSTALLED)  ## the proxy beside a bare pass-through and nginx, in one run
 	@$(VENV) tests/bench/run.py $(ARGS)
 
+.PHONY: fuzz
+fuzz: $(INSTALLED)  ## bytes that nobody thought of, new ones each time (FUZZ_EXAMPLES=5000 of each kind)
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-2000} $(VENV) -m pytest tests/wire/test_fuzz.py $(ARGS)
+
 .PHONY: soak
 soak: $(INSTALLED)  ## ten thousand mixed exchanges, cut at random at both ends: nothing may be left over
 	@PYTHONPATH=tests $(VENV) -m wire.soak $(ARGS)

@@ -22,6 +22,8 @@ MODEL_LIMIT = 100
 OPERATION_BUCKETS = tuple(0.01 * 2**n for n in range(14))
 #: Seconds. The goal for a verdict is 200 µs at 2 kB, 1 ms at 16 kB.
 CLASSIFIER_BUCKETS = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
+#: Seconds by which the event loop runs late. An event of a stream waits as long at worst; 20 ms should be rare.
+LAG_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 #: Ends that are not the upstream's doing.
 _NOT_UPSTREAM = TURNED_AWAY | {"client_disconnect", "internal_error"}
 
@@ -89,6 +91,12 @@ class Metrics:
             registry=self._registry,
         )
         self.in_flight = Gauge("refusal_requests_in_flight", "Requests not yet ended.", registry=self._registry)
+        self._lag = Histogram(
+            "refusal_event_loop_lag_seconds",
+            "How late the event loop gets to what is due, by samples; requests wait as long.",
+            buckets=LAG_BUCKETS,
+            registry=self._registry,
+        )
         losses = (
             (
                 "refusal_export_dropped_spans",
@@ -126,6 +134,10 @@ class Metrics:
     def reviewed(self, exchange: Exchange) -> None:
         if (verdict := exchange.verdict) is not None and (review := verdict.review) is not None:
             self._reviews.labels(review.outcome, review.rules_label or "", verdict.label or "").inc()
+
+    def lagged(self, seconds: float) -> None:
+        """One sample of the event loop's lag."""
+        self._lag.observe(seconds)
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """The scrape and its content type, in the dialect that the `Accept` header asks for."""

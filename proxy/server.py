@@ -42,6 +42,10 @@ logger = logging.getLogger("demur.server")
 KEEP_ALIVE = 75
 
 
+#: Seconds between two samples of the event loop's lag.
+PULSE = 0.25
+
+
 class ServerError(Exception):
     """The proxy can't start; the message says why."""
 
@@ -144,13 +148,24 @@ async def _serve(settings: Settings, ready: Ready, reviews: Reviews | None) -> N
                     servers.create_task(server.serve(server.sockets))
                 await proxy.listening.wait()
                 await admin.listening.wait()
+                pulse = servers.create_task(_feel_pulse(metrics))
                 ready(_url(settings.host, proxy_sockets), _url(settings.admin_host, admin_sockets))
                 await stop.first.wait()
                 app.relay.draining = True
                 await _drain(app, stop, settings.drain_seconds)
+                pulse.cancel()
                 for server in (proxy, admin):
                     server.cancel()
                     server.should_exit = True
+
+
+async def _feel_pulse(metrics: Metrics) -> None:
+    """Samples by how much the event loop is late."""
+    clock = asyncio.get_running_loop().time
+    while True:
+        due = clock() + PULSE
+        await asyncio.sleep(PULSE)
+        metrics.lagged(max(0.0, clock() - due))
 
 
 async def _drain(app: App, stop: Stop, seconds: float) -> None:

@@ -55,6 +55,14 @@ def test_operation_duration_has_the_buckets_of_the_conventions() -> None:
     }
 
 
+def test_the_lag_of_the_loop_is_sampled() -> None:
+    metrics = Metrics()
+    for seconds in (0.0, 0.004, 0.3):
+        metrics.lagged(seconds)
+    counts = samples(metrics, "refusal_event_loop_lag_seconds_bucket")
+    assert [counts[("le", bound),] for bound in ("0.001", "0.005", "0.2", "0.5", "+Inf")] == [1, 2, 2, 3, 3]
+
+
 def test_ends_and_upstream_errors_are_told_apart() -> None:
     metrics = Metrics()
     metrics.ended(exchange())

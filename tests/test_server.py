@@ -102,6 +102,11 @@ def test_it_says_where_it_listens_and_serves_metrics_beside() -> None:
             metrics = await call_port(app.admin_port, request("GET", "/metrics"))
             assert b'refusal_verdict="answer"' in metrics.body
             assert b"refusal_requests_in_flight 0.0" in metrics.body
+            async with asyncio.timeout(10):  # W80: how late the event loop is, sampled four times a second
+                while b"\nrefusal_event_loop_lag_seconds_count 0.0" in metrics.body:
+                    await asyncio.sleep(0.1)
+                    metrics = await call_port(app.admin_port, request("GET", "/metrics"))
+            assert b"\nrefusal_event_loop_lag_seconds_count " in metrics.body
 
     asyncio.run(run())
 

@@ -57,7 +57,7 @@ def chunked(body: bytes, cuts: Iterable[int] = (), pause: float = PAUSE, *lines:
 
 def pieces(body: bytes, cuts: Iterable[int]) -> list[bytes]:
     edges = [0, *cuts, len(body)]
-    return [body[start:stop] for start, stop in pairwise(edges) if start < stop]
+    return [piece for start, stop in pairwise(edges) if (piece := body[start:stop])]
 
 
 def play(scripts: Sequence[Script], sent: bytes | None = None, **settings: Any) -> list[tuple[Answer, Exchange]]:
