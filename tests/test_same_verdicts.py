@@ -8,15 +8,19 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import httpx
 import httpx2
+import hypothesis
 import pytest
 from applications import answering, called, part
 from conversations import PAIRS, chat, chunk, sse
 from fake_upstream import Collector, call, proxy, request, upstream
 from fake_upstream import chunk as framed
+from hypothesis import strategies as st
+from test_middleware import KEY
 
 from demur.classifier.judge import default_classifier
 from demur.classifier.verdict import Verdict
@@ -187,3 +191,43 @@ def test_held_streams_have_the_same_verdict_in_their_head(
     expected = asyncio.run(through_the_proxy(answer, SENT, given))
     assert "buffer" not in given or expected[0].get("x-refusal-verdict") != "pending"
     assert asyncio.run(through_the_middleware(answer, SENT, given)) == expected
+
+
+@hypothesis.settings(max_examples=25, deadline=None)
+@hypothesis.given(st.data())
+def test_any_cut_gives_the_same_bytes_and_the_same_verdict(data: st.DataObject) -> None:
+    """Wherever a stream is cut into pieces, what arrives is the stream, plus at most the keys, and is judged alike."""
+    name = data.draw(st.sampled_from(sorted(PAIRS)))
+    body, path = PAIRS[name][1], _PATHS[name.partition(",")[0]]
+    path = _GEMINI_STREAM if name.startswith("gemini") else path
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=12)))
+    mode: Any = data.draw(st.sampled_from(["chunk", "off"]))
+    hold = data.draw(st.integers(0, 40))
+    options: dict[str, Any] = {
+        "settings": Settings(stream_verdict=mode, hold_chars=hold),
+        "classifier": default_classifier(),
+    }
+    head = [("content-type", "text/event-stream")]
+    start = {"type": "http.response.start", "status": 200, "headers": encoded(head)}
+
+    def in_an_application(pieces: list[bytes]) -> tuple[bytes, Verdict | None]:
+        ended = Collector()
+        app = RefusalMiddleware(answering(start, *map(part, pieces), part(more=False)), sinks=[ended], **options)
+        got = asyncio.run(called(app, ask_of(path, body), path=path))
+        return got.body, ended[-1].verdict
+
+    def in_a_client(pieces: list[bytes]) -> tuple[bytes, Verdict]:
+        told: list[Verdict] = []
+        answer = httpx2.Response(200, headers=head, content=iter(pieces))
+        transport = RefusalTransport(
+            httpx2.MockTransport(lambda _: answer), on_verdict=lambda verdict, _: told.append(verdict), **options
+        )
+        with httpx2.Client(transport=transport) as client:
+            return client.post(f"http://up.test{path}", content=ask_of(path, body)).content, told[0]
+
+    pieces = [body[start:stop] for start, stop in pairwise([0, *cuts, len(body)])]
+    outcomes = [in_an_application([body]), in_an_application(pieces), in_a_client(pieces)]
+    assert [KEY.sub(b"", got) for got, _ in outcomes] == [body] * 3
+    assert len({len(KEY.findall(got)) for got, _ in outcomes}) == 1
+    told = [verdict.with_id("") for _, verdict in outcomes if verdict is not None]
+    assert told == [told[0]] * 3
