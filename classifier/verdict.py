@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+import msgspec
+
 SCHEMA_VERSION = 1
 
 Label = Literal["answer", "hard_refusal", "disguised_refusal", "shaped"]
@@ -43,8 +45,7 @@ ACTIONS: dict[Label, Action] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True, gc=False):
     """Characters `start` to `end` (exclusive) of the original text of the choice."""
 
     start: int
@@ -55,8 +56,7 @@ class Span:
         return {"start": self.start, "end": self.end, "text": self.text}
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(msgspec.Struct, frozen=True, gc=False):
     """One vote: a named extractor that speaks for `target` with `weight` (0 to 1), through `rule`, and why.
 
     `field` names the structured fact (such as `finish_reason`) that carried a signal without spans.
@@ -84,8 +84,7 @@ class Signal:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(msgspec.Struct, frozen=True, gc=False):
     """Why one code of the taxonomy was given: `name` (such as "ethics") of `layer`, by which rule, and where."""
 
     layer: Layer

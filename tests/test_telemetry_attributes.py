@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from exchanges import REFUSAL, TRACE, exchange
+from msgspec import structs
 
 from demur.classifier.trace import Choice, ToolCall
 from demur.classifier.verdict import FEATURES, Verdict
@@ -73,7 +74,7 @@ def test_a_huge_body_is_not_decoded_again() -> None:
 
 
 def test_lists_are_bounded_and_without_repeats() -> None:
-    signals = tuple(replace(REFUSAL.signals[0], rule=f"r{n}") for n in range(100))
+    signals = tuple(structs.replace(REFUSAL.signals[0], rule=f"r{n}") for n in range(100))
     found = verdict_attributes(replace(REFUSAL, signals=signals))
     assert found["refusal.rules"] == [f"r{n}" for n in range(LIST_LIMIT)]
     assert found["refusal.signals"] == ["refusal_phrase"]
