@@ -118,6 +118,7 @@ def measure(budget: float) -> dict[str, dict[str, float]]:
 
     add("answer, 2 KB", grow(ANSWER + "\n\n", 2 * KB), stream=True)
     add("refusal, 200 characters", REFUSAL, stream=True)
+    add("refusal, 570 characters", LAYERED.partition("Here are")[0], stream=True)
     add("refusal with all layers, 2 KB", LAYERED, stream=True)
     add("answer, 16 KB", grow(ANSWER + "\n\n", 16 * KB), stream=True)
     add("answer, 1 MB", grow(ANSWER + "\n\n", MB))
