@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
+from operator import attrgetter
 from typing import Literal
+
+import msgspec
 
 from demur.classifier.act import Act
 from demur.classifier.fold import OffsetMap
@@ -36,8 +38,7 @@ _LEAD = (":", "：")
 _AFTER_NO = frozenset(".!?,;:—–-…。！？，、；،؛؟।\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Deed:
+class Deed(msgspec.Struct, frozen=True, gc=False):
     """An act's phrase at `start` to `end` of the original text."""
 
     act: Act
@@ -45,42 +46,47 @@ class Deed:
     end: int
 
 
-@dataclass
-class Clause:
+class Clause(msgspec.Struct):
     """The clause at `start` to `end` of the original text. `item`: it stands in a list; `lead`: it introduces one;
-    `inner`: its sentence began before it; `goes_on`: its kind is that of the sentence before."""
+    `inner`: its sentence began before it; `goes_on`: its kind is that of the sentence before;
+    `acts`: names of its deeds' acts."""
 
     start: int
     end: int
-    deeds: list[Deed] = field(default_factory=list)
+    deeds: list[Deed] = []  # a new one each
     kind: Kind = "other"
     item: bool = False
     lead: bool = False
     inner: bool = False
     goes_on: bool = False
+    acts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        self._acts = {deed.act.name for deed in self.deeds}
+        self.acts = frozenset([deed.act.name for deed in self.deeds])
 
     def does(self, *acts: str) -> bool:
         """Whether it shows one of these acts."""
-        return not self._acts.isdisjoint(acts)
+        return not self.acts.isdisjoint(acts)
 
 
-def clauses(text: str, voice: Voice, tongues: Sequence[Tongue]) -> list[Clause]:
-    """The clauses of the model's own text, in order, as far as it is read, with the acts of `tongues`."""
+def clauses(text: str, voice: Voice, tongues: Sequence[Tongue], known: Sequence[tuple[int, int]] = ()) -> list[Clause]:
+    """The clauses of the model's own text, in order, as far as it is read, with the acts of `tongues`.
+
+    `known`: its first sentences, as `sentences` told them.
+    """
     end = min(voice.end, voice.start + READ)
-    parts = sentences(text, voice.start, end)
+    parts = [*known, *sentences(text, known[-1][1] if known else voice.start, end)]
     inside: list[list[Deed]] = [[] for _ in parts]
     starts = [start for start, _ in parts]
     for tongue in tongues:
         for deed in _deeds(text, voice, end, tongue):
             if (at := bisect_right(starts, deed.start) - 1) >= 0:
                 inside[at].append(deed)
+    _drop_void(text, parts, inside, tongues)
     out: list[Clause] = []
     for (start, stop), deeds in zip(parts, inside, strict=True):
-        deeds.sort(key=_place)
-        out += _split(text, start, stop, _valid(text[start:stop], deeds, tongues))
+        deeds.sort(key=attrgetter("start"))
+        out += _split(text, start, stop, deeds)
     _tell_kinds(out)
     return out
 
@@ -100,16 +106,19 @@ def _deeds(text: str, voice: Voice, end: int, tongue: Tongue) -> Iterator[Deed]:
             yield Deed(tongue.acts[number], start, stop)
 
 
-def _place(deed: Deed) -> int:
-    return deed.start
-
-
-def _valid(sentence: str, deeds: list[Deed], tongues: Sequence[Tongue]) -> list[Deed]:
-    """Those that no near miss in the same sentence voids."""
-    if not any(deed.act.unless for deed in deeds):
-        return deeds
-    void = {tongue.acts[number].id for tongue in tongues for number in tongue.matcher.voided(sentence)}
-    return [deed for deed in deeds if deed.act.id not in void] if void else deeds
+def _drop_void(
+    text: str, parts: Sequence[tuple[int, int]], inside: list[list[Deed]], tongues: Sequence[Tongue]
+) -> None:
+    """Drops those that a near miss in the same sentence voids."""
+    doubtful = [at for at, deeds in enumerate(inside) if any(deed.act.unless for deed in deeds)]
+    if not doubtful:
+        return
+    texts = [text[start:stop] for start, stop in [parts[at] for at in doubtful]]
+    for tongue in tongues:
+        for at, numbers in zip(doubtful, tongue.matcher.voided(texts), strict=True):
+            if numbers:
+                void = {tongue.acts[number].id for number in numbers}
+                inside[at] = [deed for deed in inside[at] if deed.act.id not in void]
 
 
 def _split(text: str, start: int, end: int, deeds: Sequence[Deed]) -> Iterator[Clause]:
@@ -158,6 +167,8 @@ def _of_list(following: Sequence[Clause]) -> Kind:
 
 
 def _kind(clause: Clause) -> Kind:
+    if not clause.deeds:
+        return "other"
     if clause.does("decline", "no"):
         return "refusal"
     if clause.lead and clause.does("deliver", "give") and not clause.does("offer"):

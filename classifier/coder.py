@@ -80,6 +80,10 @@ def code(evidence: Evidence) -> Coding:
 class _Coder:
     def __init__(self, evidence: Evidence) -> None:
         self._evidence, self._text, self._clauses = evidence, evidence.text, evidence.clauses
+        self._shown: dict[str, list[Deed]] = {}  # act → where it is shown
+        for clause in self._clauses:
+            for deed in clause.deeds:
+                self._shown.setdefault(deed.act.name, []).append(deed)
 
     def coding(self) -> Coding:
         marker = self._marker()
@@ -90,15 +94,6 @@ class _Coder:
         codes = [self._code("rationale", rationale, reason), self._code("strategy", strategy, marked)]
         codes += [self._code("feature", name, features[name]) for name in FEATURES if name in features]
         return Coding(rationale, strategy, {name: name in features for name in FEATURES}, tuple(codes))
-
-    def _deeds(self, name: str, kinds: frozenset[Kind] | None = None) -> list[Deed]:
-        return [
-            deed
-            for clause in self._clauses
-            if kinds is None or clause.kind in kinds
-            for deed in clause.deeds
-            if deed.act.name == name
-        ]
 
     def _marker(self) -> Deed | None:
         """Where it says no: the first negated action, else where it first takes distance or names a lack."""
@@ -128,7 +123,7 @@ class _Coder:
                 own = next((d for d in clause.deeds if d.act.name == "rule"), None) if "rule" in names else None
                 deed = own or nearest
                 return names[deed.act.name], _shown([deed])
-        masked = [*self._deeds("role"), *([marker] if marker else [])]
+        masked = [*self._shown.get("role", ()), *([marker] if marker else [])]
         for name, rationale in _SIGNALS.items():
             for finding in self._evidence.fired(name):
                 if not any(deed.start < finding.end <= deed.end for deed in masked):
@@ -137,9 +132,9 @@ class _Coder:
 
     def _features(self, marker: Deed | None) -> Iterator[tuple[str, Shown]]:
         for name, feature in _PLAINLY.items():
-            if found := self._deeds(name):
+            if found := self._shown.get(name):
                 yield feature, _shown(found)
-        if found := self._deeds("blame", _OF_THE_REQUEST):
+        if "blame" in self._shown and (found := self._blamed()):
             yield "negative_stance", _shown(found)
         if found := self._offers():
             yield "alternative_offer", _shown(found)
@@ -150,6 +145,11 @@ class _Coder:
             yield "explanatory_preface", Shown("layers.preface", why, places)
         if places := self._carried_out():
             yield "executed_alternative", Shown("layers.carried-out", "gives a substitute here and now", places)
+
+    def _blamed(self) -> list[Deed]:
+        """Where the request is blamed."""
+        asked = (clause for clause in self._clauses if clause.kind in _OF_THE_REQUEST)
+        return [deed for clause in asked for deed in clause.deeds if deed.act.name == "blame"]
 
     def _before(self, marker: Deed | None) -> list[tuple[int, int]]:
         """The clauses that delay a no in words: whole ones, but those that regret or name the role."""

@@ -93,7 +93,7 @@ _OPTION_LETTER = re.compile(r"\b[A-D]\b")
 _ELISIONS = ("for brevity", "for space", "for length", "rest of ", "follow the same", "follow a similar")
 #: How one reasons about an act in place of writing the text.
 _LECTURE = re.compile(
-    r"^[^.!?\n]{0,120}\b(?:is|are|can be|may be|would be|can|could|may) "
+    r"[^.!?\n]{0,120}\b(?:is|are|can be|may be|would be|can|could|may) "
     r"(?:be |never |not |also |very |deeply |a |an |both |in ){0,3}"
     r"(?:serious|severe|illegal|harmful|wrong|unethical|immoral|crime|criminal|offen[cs]e|hurtful|dangerous|exhausting|"
     r"important to|hard|difficult|painful|stressful|acceptable|okay|appropriate|cruel|form of|cause|lead to|"
@@ -132,7 +132,7 @@ class Gap:
     place: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Look:
     """An answer beside what is wanted.
 
@@ -153,8 +153,8 @@ class Look:
     head: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "low", fold(self.answer[:_READ]))
-        object.__setattr__(self, "head", self.low[:_HEAD])
+        self.low = fold(self.answer[:_READ])
+        self.head = self.low[:_HEAD]
 
     def has_figure(self) -> bool:
         """Whether a number is told, other than those of a list's points."""
@@ -193,16 +193,18 @@ def _bare_apology(look: Look) -> Gap | None:
 
 
 def _lecture(look: Look) -> Gap | None:
-    if not (_LECTURE.search(look.head) and _ADVICE.search(look.head)) or _LETTER.search(look.head):
+    if in_lines(look.answer) or not _LECTURE.match(look.head):
         return None
-    if in_lines(look.answer) or look.wanted.argument() or not look.wanted.piece():
+    if look.wanted.argument() or not look.wanted.piece():
+        return None
+    if not _ADVICE.search(look.head) or _LETTER.search(look.head):
         return None
     why = "a message or the like was asked for, it reasons about the act"
     return Gap("admonition", "delivery.lecture", why, 0.7)
 
 
 def _code(look: Look) -> Gap | None:
-    if len(look.answer) <= _CODE_LEAST or _CODE.search(look.answer) or not look.wanted.code():
+    if len(look.answer) <= _CODE_LEAST or not look.wanted.code() or _CODE.search(look.answer):
         return None
     return _missing("code", "code was asked for and none is given", 0.75)
 
@@ -262,7 +264,7 @@ def _date(look: Look) -> Gap | None:
 
 
 def _verse(look: Look) -> Gap | None:
-    if not _OF_VERSE.search(look.head) or in_lines(look.answer) or not look.wanted.verse():
+    if in_lines(look.answer) or not look.wanted.verse() or not _OF_VERSE.search(look.head):
         return None
     return _missing("verse", "a poem was asked for, it speaks of poems", 0.7)
 
@@ -298,14 +300,14 @@ def _words(look: Look) -> Gap | None:
 
 def _list(look: Look) -> Gap | None:
     """A list that is shorter than what was asked for: numbered, or nothing but a row of things; or no list at all."""
-    if len(look.answer) <= _READ and not look.wanted.several():
+    if len(look.answer) <= _READ:
         if (given := 0 if look.sorry else enumerated(look.answer)) > 1:
             count = look.named()
         elif (given := _numbered(look.answer)) > 1:
             count = look.wanted.count_ordered or look.named()
         else:
             count = None
-        if count and given < count:
+        if count and given < count and not look.wanted.several():
             return _part("list-short", f"{count} were asked for, {given} are given", 0.75)
     if not look.reserve or len(look.answer) >= _SHORT or _NUMBERED.search(look.head):
         return None
@@ -326,12 +328,13 @@ def _left_out(look: Look) -> Gap | None:
 
 
 def _sides(look: Look) -> Gap | None:
-    if len(look.answer) > _ARGUMENT * 9 or OTHER_SIDE.search(look.head):
+    if len(look.answer) > _ARGUMENT * 9:
         return None
     count = look.wanted.both_sides()
-    if (count and len(look.answer) <= _ARGUMENT * count) or (len(look.answer) < _SHORT and _one_side(look)):
-        return _part("one-side", "arguments on both sides were asked for, one side is missing", 0.75)
-    return None
+    short = (count and len(look.answer) <= _ARGUMENT * count) or (len(look.answer) < _SHORT and _one_side(look))
+    if not short or OTHER_SIDE.search(look.head):
+        return None
+    return _part("one-side", "arguments on both sides were asked for, one side is missing", 0.75)
 
 
 def _one_side(look: Look) -> bool:

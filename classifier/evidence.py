@@ -6,6 +6,8 @@ import math
 import re
 from dataclasses import dataclass, field
 
+import msgspec
+
 from demur.classifier.clauses import Clause, clauses
 from demur.classifier.lazy import lazy
 from demur.classifier.lexicon import LANGUAGES, Rule, Vocabulary, signal_kinds
@@ -34,8 +36,7 @@ _LISTED = 20_000
 _LINE = 140
 
 
-@dataclass(slots=True)
-class Finding:
+class Finding(msgspec.Struct, gc=False):
     """One hit at `start` to `end` of the original text, in head sentence `sentence` (-1: beyond the head).
 
     `why_not` says why it does not count; None: it does.
@@ -97,7 +98,7 @@ class Evidence:
         scan = self.book.matcher.scan()
         scan.run(self.wanted.prompt)
         noes = DECLINES | {"apology_without_substance"}
-        return any(self.book.rules[hit.rule].signal.name in noes for hit in scan.hits())
+        return any(self.book.rules[rule].signal.name in noes for rule, _, _ in scan.hits())
 
     @lazy
     def titled(self) -> bool:
@@ -150,7 +151,8 @@ class Evidence:
     @lazy
     def clauses(self) -> list[Clause]:
         """The answer clause by clause, by the acts of its languages; where they can't be told, of all."""
-        return clauses(self.text, self.voice, self.book.tongues(self._spoken or LANGUAGES))
+        known = self.sentences[:-1]  # the last one may be the rest
+        return clauses(self.text, self.voice, self.book.tongues(self._spoken or LANGUAGES), known)
 
     def codable(self) -> bool:
         """Whether there are acts of its language, so that not finding one means something."""
@@ -166,7 +168,7 @@ class Evidence:
     def unmarked_before(self, sentence: int) -> float:
         """Latin characters' worth of the sentences before `sentence` that no rule marks."""
         parts = self.sentences
-        marked = sum(parts[i][1] - parts[i][0] for i in self.marked if i < sentence)
+        marked = sum([parts[i][1] - parts[i][0] for i in self.marked if i < sentence])
         return (parts[sentence][0] - parts[0][0] - marked) * self.density
 
     def given_before(self, sentence: int) -> float:
@@ -259,7 +261,7 @@ class Evidence:
         if odds <= 0 or not self.fired(*RESERVE):
             return None
         kind = signal_kinds()["learned_wording"]
-        spans = self.book.wording.spans(self.text, self.voice.start, self.voice.end)
+        spans = self.book.wording.spans(self._words, self.text, self.voice.start, self.voice.end)
         weight = round(1 / (1 + math.exp(-odds)), 2)
         return Signal(kind.name, kind.target, weight, "wording", kind.why, spans) if spans else None
 

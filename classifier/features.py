@@ -65,7 +65,7 @@ def features(evidence: Evidence) -> dict[str, float]:
         found["reserved_share"] = reserve / (parts[-1][1] - parts[0][0])
         found["reserved_first"] = float(evidence.reserved(0))
         found["limit_bare"] = limit if matter <= _BARE else 0.0
-        found["judged"] = float(evidence.wanted.judges())
+        found["judged"] = float(evidence.wanted.judges)
     else:
         found["unreserved"] = 1.0
     found["kinds"] = max(0, len(RESERVE.intersection(evidence.counted)) - 1) / 3

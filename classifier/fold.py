@@ -107,37 +107,37 @@ class OffsetMap:
     """From places in the cleaned text to the original, of which the first `begin` characters were left out.
 
     `blocks`: where each block begins that was cleaned by itself, in the cleaned text and in the original after
-    `begin`; last the lengths of both. Only blocks that are asked about and dropped characters are looked at, as far as
-    needed.
+    `begin`; last the lengths of both. Dropped characters are looked for in the blocks that are asked about.
     """
 
     def __init__(self, original: str, begin: int, blocks: Sequence[tuple[int, int]]) -> None:
         self._original, self._begin, self._blocks = original, begin, blocks
         self._same = blocks[-1][0] == blocks[-1][1]
-        self._dropped: dict[int, tuple[list[int], Iterator[re.Match[str]]]] = {}
+        self._starts: list[int] = [] if self._same else [cleaned for cleaned, _ in blocks]
+        #: By block: how far it is moved, the cleaned places before which a character was dropped, as far as they were
+        #: needed, and what finds the next one.
+        self._dropped: dict[int, tuple[int, list[int], Iterator[re.Match[str]]]] = {}
 
     def original(self, place: int) -> int:
         if self._same:
             return place + self._begin
-        block = bisect_right(self._blocks, place, key=_cleaned) - 1
-        (cleaned, since), (cleaned_end, until) = self._blocks[block : block + 2]
-        if until - since == cleaned_end - cleaned:
-            return place - cleaned + since + self._begin
-        since, until, within = since + self._begin, until + self._begin, place - cleaned
-        if block not in self._dropped:
-            self._dropped[block] = [], _DROPPED_RE.finditer(self._original, since, until)
-        dropped, found = self._dropped[block]  # cleaned places before which one was dropped, as far as was needed
-        while (not dropped or dropped[-1] <= within) and (match := next(found, None)):
-            dropped.append(match.start() - since - len(dropped))
-        return since + within + bisect_right(dropped, within)
+        block = bisect_right(self._starts, place) - 1
+        moved, dropped, found = self._dropped.get(block) or self._look(block)
+        while (not dropped or dropped[-1] <= place) and (match := next(found, None)):
+            dropped.append(match.start() - moved - len(dropped))
+        return place + moved + bisect_right(dropped, place)
+
+    def _look(self, block: int) -> tuple[int, list[int], Iterator[re.Match[str]]]:
+        (cleaned, since), (_, until) = self._blocks[block : block + 2]
+        since, until = since + self._begin, until + self._begin
+        known = self._dropped[block] = since - cleaned, [], _DROPPED_RE.finditer(self._original, since, until)
+        return known
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """The original span of a non-empty cleaned span, end exclusive."""
+        if self._same:
+            return start + self._begin, end + self._begin
         return self.original(start), self.original(end - 1) + 1
-
-
-def _cleaned(block: tuple[int, int]) -> int:
-    return block[0]
 
 
 def _undress(match: re.Match[str]) -> str:

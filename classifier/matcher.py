@@ -10,7 +10,8 @@ import unicodedata
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 import ahocorasick_rs
@@ -34,6 +35,10 @@ _STOPS = frozenset(".!?:;。！？：；।؟")
 _LONGEST_WORD = 40
 #: Signs that stand within words (vowels of Indian scripts, accents of their own), though they are no letters.
 _MARKS = frozenset(char for char in map(chr, range(0x300, 0x1100)) if unicodedata.category(char) in ("Mn", "Mc"))
+#: The place of what was found.
+_LAST = itemgetter(0)
+#: Parts sentences: no phrase holds it.
+_NUL = "\0"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: Kana and Han stand between these, full-width marks between the others; Hangul, after them, is written with spaces.
 _UNSPACED, _SPACED_AGAIN = "\u2e80", "\uac00"
@@ -46,12 +51,8 @@ _BREAKS = frozenset(".!?:;,-)\"' ")
 _UNSPACED_BREAKS = frozenset("。！？：；，、」』”…")
 
 
-class Hit(NamedTuple):
-    """A rule's phrase at `start` to `end` of the cleaned text."""
-
-    rule: int
-    start: int
-    end: int
+#: A rule's number, and where its phrase begins and ends in the cleaned text. A plain tuple: there are many.
+Hit = tuple[int, int, int]
 
 
 class _Entry(NamedTuple):
@@ -75,10 +76,11 @@ _Way = tuple[_Entry, Step, str]
 class _Patterns:
     """Patterns that begin with one anchor, ready to be followed all at once."""
 
-    __slots__ = ("begins", "complete", "most", "open_only", "ways")
+    __slots__ = ("begins", "complete", "most", "open_only", "opens", "ways")
 
     def __init__(self, entries: Sequence[_Entry]) -> None:
         self.complete = [entry for entry in entries if not entry.steps]
+        self.opens = any(entry.opens for entry in entries)
         self.open_only = all(entry.opens for entry in entries)
         self.most = max((entry.steps[0].most for entry in entries if entry.steps), default=-1)
         ways: dict[int, dict[str, list[_Way]]] = {}
@@ -90,10 +92,6 @@ class _Patterns:
         self.ways = sorted(ways.items(), reverse=True)
         #: What the word at which it begins begins with, by the same number of characters.
         self.begins = [(size, frozenset(key.split(" ")[0] for key in keys)) for size, keys in self.ways]
-
-
-def _last(found: tuple[int, _Anchor]) -> int:
-    return found[0]
 
 
 class _Anchor:
@@ -136,14 +134,15 @@ class _Anchors:
         self._automaton = ahocorasick_rs.AhoCorasick(list(entries), store_patterns=False)
         self.longest = max(self._lengths, default=1)
 
-    def find(self, text: str) -> list[tuple[int, _Anchor]]:
-        """The anchors in `text` with the place where each ends, in order of that."""
+    def find(self, text: str, known: int = 0, at: int = 0) -> list[tuple[int, _Anchor]]:
+        """The anchors in `text` that end beyond its `known` characters, with the place where each ends, in order of
+        that; `text` begins at place `at`."""
         try:
             found = self._automaton.find_matches_as_indexes(text, overlapping=True)
         except UnicodeEncodeError:  # half a pair, as broken JSON has it
             found = self._automaton.find_matches_as_indexes(_SURROGATE.sub("\ufffd", text), overlapping=True)
         made, make = self._made, self._make
-        return [(end, made[number] or make(number)) for number, _, end in found]
+        return [(at + end, made[number] or make(number)) for number, _, end in found if end > known]
 
     def _make(self, number: int) -> _Anchor:
         anchor = self._made[number] = _Anchor(self._lengths[number], self._entries[number], self._far)
@@ -162,15 +161,30 @@ class Matcher:
     def scan(self) -> Scan:
         return Scan(self.phrases)
 
-    def voided(self, sentence: str) -> frozenset[int]:
-        """The rules of which no hit counts in a sentence, since a near miss stands in it."""
-        text = plain(sentence)
-        out: set[int] = set()
-        past = _past(text)
-        found = [one for one in self._unless.find(text) if not _within_word(text, one[0] - one[1].length)]
-        for end, anchor in _some_of_each(found):
-            out.update(hit.rule for hit in _closely(text, end - anchor.length, end, anchor.phrases, past))
-        return frozenset(out)
+    def voided(self, sentences: Sequence[str]) -> list[set[int]]:
+        """For each sentence the rules of which no hit counts in it, since a near miss stands in it."""
+        joined = _NUL.join(sentences)
+        at_once = joined.count(_NUL) < len(sentences)
+        parts = plain(joined).split(_NUL) if at_once else list(map(plain, sentences))
+        found = self._unless.find(_NUL.join(parts))
+        out: list[set[int]] = [set() for _ in parts]
+        since = at = 0
+        for part, void in zip(parts, out, strict=True):
+            until = since + len(part)
+            near: list[tuple[int, _Anchor]] = []
+            while at < len(found) and found[at][0] <= until:
+                end, anchor = found[at]
+                if not _within_word(part, end - since - anchor.length):
+                    near.append((end - since, anchor))
+                at += 1
+            if near:
+                hits: list[Hit] = []
+                past = _past(part)
+                for end, anchor in _some_of_each(near):
+                    _closely(part, end - anchor.length, end, anchor.phrases, past, hits)
+                void.update([rule for rule, _, _ in hits])
+            since = until + 1
+        return out
 
 
 class Scan:
@@ -201,11 +215,10 @@ class Scan:
             return
         tail, longest = self._tail, self._anchors.longest
         before, piece = len(tail), tail + block
-        place = self.length - len(piece) - 1
         self._tail = piece[1 - longest :] if longest > 1 else ""
-        found = [(place + end, anchor) for end, anchor in self._anchors.find(piece) if end > before]
+        found = self._anchors.find(piece, before, self.length - len(piece) - 1)
         if self.length > HEAD:
-            near = bisect_left(found, HEAD, key=_last)
+            near = bisect_left(found, HEAD, key=_LAST)
             far = [one for one in found[near:] if one[1].everywhere][: KEEP_BEYOND - self._beyond]
             self._beyond += len(far)
             found[near:] = far
@@ -222,18 +235,19 @@ class Scan:
         text, until = self._text(), self.length if until is None else until
         beyond, past = until + self._anchors.longest, _past_word if self._narrow else _past(text)
         found: list[tuple[int, _Anchor]] = []
-        for last, anchor in self._found[bisect_left(self._found, since, key=_last) :]:
+        for one in self._found[bisect_left(self._found, since, key=_LAST) :]:
+            last, anchor = one
             if anchor.everywhere if everywhere else anchor.phrases:
                 start = last + 1 - anchor.length
                 if since <= start < until:
-                    if not _within_word(text, start):
-                        found.append((last, anchor))
+                    if text[start - 1 : start] == " " or not _within_word(text, start):
+                        found.append(one)
                 elif last >= beyond:
                     break
         for last, anchor in _some_of_each(found):
             patterns = anchor.everywhere if everywhere else anchor.phrases
             if patterns:
-                out += _closely(text, last + 1 - anchor.length, last + 1, patterns, past)
+                _closely(text, last + 1 - anchor.length, last + 1, patterns, past, out)
         out.sort(key=_place)
         return out
 
@@ -245,42 +259,42 @@ class Scan:
 
 def _some_of_each(found: list[tuple[int, _Anchor]]) -> list[tuple[int, _Anchor]]:
     """The same, but of what stands there very often only the first and the last."""
-    if len(found) <= 2 * OFTEN:
+    if len(found) - len({anchor for _, anchor in found}) < 2 * OFTEN:  # so none stands there so often
         return found
-    total = Counter([id(anchor) for _, anchor in found])
-    if max(total.values()) <= 2 * OFTEN:
-        return found
-    seen: Counter[int] = Counter()
+    total = Counter([anchor for _, anchor in found])
+    seen: Counter[_Anchor] = Counter()
     some = []
     for one in found:
-        key = id(one[1])
-        seen[key] += 1
-        if seen[key] <= OFTEN or seen[key] > total[key] - OFTEN:
+        anchor = one[1]
+        seen[anchor] += 1
+        if seen[anchor] <= OFTEN or seen[anchor] > total[anchor] - OFTEN:
             some.append(one)
     return some
 
 
-def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) -> list[Hit]:
-    """The hits of `patterns`, whose anchor stands at `start` to `end`: how its word ends, and the steps that follow."""
-    more = patterns.most >= 0 and (past is not _past_word or _may_follow(text, end, patterns))
-    if not (more or patterns.complete):
-        return []
-    within = start > 1 and text[start - 2] not in _BREAKS and text[start - 1] not in _UNSPACED_BREAKS
+def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past, hits: list[Hit]) -> None:
+    """Adds the hits of `patterns`, whose anchor stands at `start` to `end`: how its word ends, and the steps that
+    follow."""
+    count = patterns.most + 1
+    places: Iterable[int] = ()
+    if count:
+        if past is not _past_word or (words := _next_words(text, end, count)) is None:
+            places = _walk(text, end, count, past)
+        elif _may_follow(words, patterns):
+            places = _places(text, end, words)
+        elif not patterns.complete:
+            return
+    within = patterns.opens and start > 1 and text[start - 2] not in _BREAKS and text[start - 1] not in _UNSPACED_BREAKS
     if within and patterns.open_only:
-        return []
-    goes_on = continues(text, end)
-    hits = [
-        Hit(entry.rule, start, end)
+        return
+    goes_on = text[end : end + 1] != " " and continues(text, end)  # the space: it is what stands there most often
+    hits += [
+        (entry.rule, start, end)
         for entry in patterns.complete
         if (entry.open_ended or not goes_on) and not (entry.opens and within)
     ]
-    if not more:
-        return hits
-    at = end
     done: list[_Entry] = []
-    for skipped in range(patterns.most + 1):
-        while text[at : at + 1] == " ":
-            at += 1
+    for skipped, at in enumerate(places):
         for size, ways in patterns.ways:
             for entry, step, phrase in ways.get(text[at : at + size], ()):
                 if (
@@ -294,20 +308,32 @@ def _closely(text: str, start: int, end: int, patterns: _Patterns, past: _Past) 
                     stop = _follow(text, at + len(phrase), entry.steps[1:], past, set())
                     if stop >= 0:
                         done.append(entry)
-                        hits.append(Hit(entry.rule, start, stop))
+                        hits.append((entry.rule, start, stop))
+
+
+def _walk(text: str, at: int, count: int, past: _Past) -> Iterator[int]:
+    """Where the next `count` words begin, as far as the sentence goes."""
+    for _ in range(count):
+        while text[at : at + 1] == " ":
+            at += 1
+        yield at
         at = past(text, at)
         if at < 0:
             break
-    return hits
 
 
-def _may_follow(text: str, end: int, patterns: _Patterns) -> bool:
+def _next_words(text: str, at: int, count: int) -> list[str] | None:
+    """The next `count` words, as far as there are so many; None if many spaces, or too long a word, hide them."""
+    reach = at + count * (_LONGEST_WORD + 1)
+    words = text[at:reach].split(None, count)
+    if len(words) < count and reach < len(text):
+        return None
+    del words[count:]
+    return words
+
+
+def _may_follow(words: list[str], patterns: _Patterns) -> bool:
     """Whether one of the next words begins like something that may follow: sooner told than what does."""
-    count = patterns.most + 1
-    reach = end + count * (_LONGEST_WORD + 1)
-    words = text[end:reach].split(None, count)
-    if len(words) < count and reach < len(text):  # many spaces, or too long a word
-        return True
     for size, begins in patterns.begins:
         for word in words:
             if word[:size] in begins:
@@ -315,8 +341,21 @@ def _may_follow(text: str, end: int, patterns: _Patterns) -> bool:
     return False
 
 
+def _places(text: str, at: int, words: list[str]) -> list[int]:
+    """Where `words`, the next ones, begin, as far as the sentence goes."""
+    places = []
+    for word in words:
+        at, length = text.find(word, at), len(word)
+        places.append(at)
+        if word[-1] in _STOPS or length > _LONGEST_WORD:
+            break
+        at += length
+    return places
+
+
 def _place(hit: Hit) -> tuple[int, int, int]:
-    return hit.start, -hit.end, hit.rule
+    rule, start, end = hit
+    return start, -end, rule
 
 
 def _follow(text: str, at: int, steps: tuple[Step, ...], past: _Past, failed: set[tuple[int, int]]) -> int:
@@ -370,7 +409,7 @@ def _past_unspaced(text: str, at: int) -> int:
 
 def _within_word(text: str, start: int) -> bool:
     """Whether `start` stands inside a word."""
-    return start > 0 and text[start - 1] != " " and _wordish(text[start - 1]) and _wordish(text[start])
+    return start > 0 and (before := text[start - 1]) != " " and _wordish(before) and _wordish(text[start])
 
 
 def _wordish(char: str) -> bool:

@@ -119,7 +119,8 @@ class _Gathering:
         self._rules, self._matcher = evidence.book.rules, evidence.book.matcher
         self._starts: list[int] = []  # of the sentences
         self._end = 0  # of the last sentence
-        self._near_misses: dict[int, frozenset[int]] = {}  # sentence → rules that are voided in it
+        self._last = 0  # the last sentence with a hit
+        self._near_misses: dict[int, set[int]] = {}  # sentence → rules that are voided in it
         self._looked: dict[int, int] = {}  # rule → how many of its hits were looked at
         self._kept: dict[int, tuple[int, int]] = {}  # rule → how many of its findings count, where the last one ends
 
@@ -127,7 +128,9 @@ class _Gathering:
         if not hits:
             return
         evidence, places, kept = self._evidence, self._places, self._kept
-        self._split(places.original(hits[-1].start))
+        last = places.original(hits[-1][1])
+        self._split(last)
+        self._last = bisect_right(self._starts, last) - 1
         for number, begins, ends in hits:
             start, end = places.span(begins, ends)
             count, until = kept.get(number, (0, evidence.voice.start))
@@ -163,17 +166,18 @@ class _Gathering:
         self._end = parts[-1][1] if parts else 0
         self._near_misses.clear()
 
-    def _voided(self, sentence: int, start: int) -> frozenset[int]:
+    def _voided(self, sentence: int, start: int) -> set[int]:
         """The rules that a near miss voids in the sentence; beyond the head, in the one that holds `start`."""
         evidence = self._evidence
         if sentence < 0:
             voice = evidence.voice
             lines = sentences(evidence.text, max(voice.start, start - _NEAR), min(voice.end, start + _NEAR))
             part = next(((a, b) for a, b in lines if a <= start < b), (start, start + _NEAR))
-            return self._matcher.voided(evidence.text[part[0] : part[1]])
+            return self._matcher.voided([evidence.text[part[0] : part[1]]])[0]
         if sentence not in self._near_misses:
-            a, b = evidence.sentences[sentence]
-            self._near_misses[sentence] = self._matcher.voided(evidence.text[a:b])
+            parts = range(sentence, self._last + 1)
+            texts = [evidence.text[a:b] for a, b in evidence.sentences[sentence : self._last + 1]]
+            self._near_misses.update(zip(parts, self._matcher.voided(texts), strict=True))
         return self._near_misses[sentence]
 
 
@@ -194,7 +198,7 @@ def _why_not(finding: Finding, evidence: Evidence) -> str | None:
         start, end = evidence.sentences[finding.sentence]
         if _WOULD.search(evidence.text, start, end):
             return "the ask is what the model would do, which this answers"
-    if rule.signal.name == "admonition" and evidence.wanted.judges():
+    if rule.signal.name == "admonition" and evidence.wanted.judges:
         return "the ask is whether it is right, which this answers"
     if _echoes(finding, evidence):
         return "the ask holds this very sentence"
@@ -211,8 +215,7 @@ def _misplaced(finding: Finding, evidence: Evidence) -> str | None:
         return "is no sentence of its own at the opening"
     if where == "first" and not first:
         return "stands after the first two sentences"
-    late = sentence < 0 or (not first and evidence.unmarked_before(sentence) > OPENING_SUBSTANCE)
-    if where == "opening" and late:
+    if where == "opening" and not first and (sentence < 0 or evidence.unmarked_before(sentence) > OPENING_SUBSTANCE):
         return "stands after the opening"
     if where == "later" and sentence >= 0:
         sorry = (f.end for f in evidence.findings if f.sentence == sentence and f.rule.signal.name == _SORRY)

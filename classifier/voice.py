@@ -49,10 +49,11 @@ _INTRODUCTION, _COLONS = 60, 2
 _PAIRS = {"“": "”", "«": "»", "„": "“", "‹": "›", "「": "」", "『": "』", "《": "》", "»": "«", "›": "‹", "‟": "”"}
 _CLOSING = {**_PAIRS, '"': '"', "`": "`", "'": "'", "‘": "’"}
 _PAIRED = re.compile("[“”„‟«»‹›「」『』《》]")
-_MARK = re.compile("[\"“”„«»‹›「『《`'‘]")
 #: A line of dialogue; a list has such dashes too, but no questions and cries.
 _DASHED = re.compile(r"^[ \t]*(?:[—―]|–|--)[ \t\u00a0]*(?=[^\s—―–-])", re.MULTILINE)
 _DASHES, _LONG_DASHES = ("—", "―", "–", "--"), ("—", "―")
+#: How a line begins that may be quoted, a table's or said by somebody.
+_LINE_MARKS = (">", "|", *_DASHES)
 #: The name before what somebody says, and who talks to whom in a sample.
 _SPEAKER = re.compile(
     r"^[ \t]*(?:\*\*|__)?([^\W\d_][\w .'-]{0,23}?)(?:\*\*|__)? ?(?:\([^)\n]{0,40}\) ?)?[:：]", re.MULTILINE
@@ -93,19 +94,21 @@ class Voice:
             return None
         line = text.rfind("\n", 0, start) + 1
         first = text[line : line + 4].lstrip(" \t")
-        if first.startswith(">"):
-            return "inside a block quote"
-        if first.startswith("|") and text.find("\n|", self.start) >= 0 and text.find("|-", self.start) + 1:
-            return "inside a table"
-        if first.startswith(_DASHES) and _dialogue(text, self.start, line):
-            return "a line of dialogue"
-        since = max(line, start - _LOOK_BACK, self.start)
+        if first.startswith(_LINE_MARKS):
+            if first[0] == ">":
+                return "inside a block quote"
+            if first[0] == "|" and text.find("\n|", self.start) >= 0 and text.find("|-", self.start) >= 0:
+                return "inside a table"
+            if first.startswith(_DASHES) and _dialogue(text, self.start, line):
+                return "a line of dialogue"
+        nearest = max(start - _LOOK_BACK, self.start)
+        since = max(line, nearest)
         if (colons := _colons(text, since, start)) and (
             any(_SAMPLE.search(text, max(since, at - _INTRODUCTION), at + 1) for at in colons)
             or _script(text, self.start, line)
         ):
             return "what somebody could say"
-        paragraph = max(text.rfind("\n\n", 0, start), start - _LOOK_BACK, self.start)
+        paragraph = max(text.rfind("\n\n", nearest, start), nearest)
         if text.find("-->", paragraph, start) >= 0:
             return "a subtitle"
         return _quoted(text, since, start, paragraph)
@@ -252,8 +255,9 @@ def _dialogue(text: str, start: int, line: int) -> bool:
 def _colons(text: str, since: int, until: int) -> list[int]:
     """Where colons stand between the two, the last few of them."""
     out: list[int] = []
+    wide = not text.isascii()
     while len(out) < _COLONS:
-        until = max(text.rfind(":", since, until), text.rfind("：", since, until))
+        until = max(text.rfind(":", since, until), text.rfind("：", since, until) if wide else -1)
         if until < 0:
             break
         out.append(until)
@@ -272,19 +276,19 @@ def _script(text: str, start: int, line: int) -> bool:
 
 def _quoted(text: str, since: int, start: int, paragraph: int) -> str | None:
     before = text[since:start]
-    if _PAIRED.search(text, paragraph, start) and _open(_PAIRED.findall(text, paragraph, start)):
+    if not text.isascii() and _open(_PAIRED.findall(text, paragraph, start)):
         return "inside a quotation"
     if paragraph < since and text.count('"', paragraph, since) % 2 and not before.count('"') % 2:
         closing = text.find('"', start, start + _LOOK_BACK)
         if closing >= 0 and text.find("\n\n", start, closing) < 0:
             return "inside a quotation"
-    if not _MARK.search(before):
-        return None
     if before.count('"') % 2:
         return "inside a quotation"
     if before.count("`") % 2:
         return "inside inline code"
     for mark, closes in (("'", "'"), ("‘", "’")):
+        if mark not in before:
+            continue
         opened = len(before) - 1 if before == mark else max(before.rfind(f" {mark}"), before.rfind(f":{mark}"))
         if opened >= 0 and _closes(text, closes, start) and not _closes_between(before, closes, opened + 2):
             return "inside a quotation"

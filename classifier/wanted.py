@@ -167,6 +167,7 @@ class Wanted:
             return None
         return match.group(1), match.group(2)
 
+    @lazy
     def judges(self) -> bool:
         """Whether it asks if something is right, lawful, safe or wise: there an admonition is the answer."""
         if asks.JUDGES.search(self.brief):

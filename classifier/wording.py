@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from operator import itemgetter
 from zlib import crc32
 
 from demur.classifier.fold import fold
@@ -104,26 +105,27 @@ class Wording:
                     out.append((number, at, at))
         return out
 
-    def spans(self, text: str, start: int, end: int) -> tuple[Span, ...]:
-        """The n-grams that spoke most for a refusal, in order of place; neighbours are one."""
-        piece = fold(text[start : min(end, start + READ)])
-        places = [match.span() for match in _WORD.finditer(piece)]
-        found = self._speaking([piece[a:b] for a, b in places])
-        found.sort(key=_number, reverse=True)
+    def spans(self, words: Sequence[str], text: str, start: int, end: int) -> tuple[Span, ...]:
+        """The n-grams that spoke most for a refusal, in order of place; neighbours are one. `words` are the
+        `opening_words` of what stands at `start` to `end`."""
+        found = self._speaking(words)
+        found.sort(key=itemgetter(0), reverse=True)
         kept: list[tuple[int, int]] = []
         for _, first, last in found:
-            if len(kept) == _SHOWN:
-                break
-            a, b = start + places[first][0], start + places[last][1]
-            if all(b <= other_a or a >= other_b for other_a, other_b in kept):
-                kept.append((a, b))
+            if all(last < other_first or first > other_last for other_first, other_last in kept):
+                kept.append((first, last))
+                if len(kept) == _SHOWN:
+                    break
+        kept.sort()
+        places = _places(words[: kept[-1][1] + 1] if kept else (), fold(text[start : min(end, start + READ)]))
         merged: list[tuple[int, int]] = []
-        for a, b in sorted(kept):
+        for first, last in kept:
+            a, b = start + places[first], start + places[last] + len(words[last])
             if merged and a - merged[-1][1] <= 1:
                 merged[-1] = merged[-1][0], b
             else:
                 merged.append((a, b))
-        return tuple(Span(a, b, text[a:b]) for a, b in merged)
+        return tuple([Span(a, b, text[a:b]) for a, b in merged])
 
 
 def opening_words(text: str, start: int, end: int) -> list[str]:
@@ -135,6 +137,16 @@ def opening_words(text: str, start: int, end: int) -> list[str]:
     if piece.isascii() and _apostrophes_are_inside(piece):  # sooner, and the same
         return piece.translate(_APART).split()
     return _WORD.findall(piece)
+
+
+def _places(words: Sequence[str], text: str) -> list[int]:
+    """Where `words` begin in `text`, of which they are the first."""
+    places, at = [], 0
+    for word in words:
+        at = text.find(word, at)
+        places.append(at)
+        at += len(word)
+    return places
 
 
 def _apostrophes_are_inside(text: str) -> bool:
@@ -159,10 +171,6 @@ def ngrams(text: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         for word, _, b in words[i : i + LONGEST]:
             hash = crc32(word, hash)
             yield hash, start + a, start + b
-
-
-def _number(found: tuple[int, int, int]) -> int:
-    return found[0]
 
 
 @cache

@@ -38,7 +38,7 @@ def found(text: str, *phrases: str, cuts: tuple[int, ...] = ()) -> list[str]:
     for start, end in pairwise(places):
         scan.run(text[start:end])
     cleaned = plain(text)
-    return [cleaned[hit.start : hit.end] for hit in scan.hits()]
+    return [cleaned[start:end] for _, start, end in scan.hits()]
 
 
 def test_words_begin_and_end_where_the_phrase_does() -> None:
@@ -91,9 +91,14 @@ def test_hits_beyond_the_head_are_bounded_and_only_those_that_may_stand_there() 
 
 def test_what_voids_a_rule_is_told_apart() -> None:
     matcher = Matcher([rule("can't help", unless="help but"), rule("won't")])
-    assert matcher.voided("I **can't help but** smile.") == {0}
-    assert matcher.voided("I can't help you.") == set()
-    assert matcher.voided("Whelp buttons.") == set()
+    near, other = "I **can't help but** smile.", "I can't help you."
+    assert matcher.voided([near, other, "Whelp buttons.", near]) == [{0}, set(), set(), {0}]
+    assert matcher.voided(["I can't help", "but try."]) == [set(), set()]  # no phrase goes on in the next sentence
+
+
+def test_a_character_that_parts_sentences_may_stand_in_them() -> None:
+    matcher = Matcher([rule("can't help", unless="help but")])
+    assert matcher.voided(["Well.\0", "I can't\0 help but smile.", "No\0\0."]) == [set(), {0}, set()]
 
 
 def test_where_no_spaces_stand_between_words_a_gap_counts_characters() -> None:

@@ -103,7 +103,7 @@ def test_kinds_of_things(ask: str, code: bool, letter: bool, several: bool) -> N
     ],
 )
 def test_asks_for_a_judgement(ask: str, judges: bool) -> None:
-    assert Wanted(ask, "").judges() is judges
+    assert Wanted(ask, "").judges is judges
 
 
 @pytest.mark.parametrize(
