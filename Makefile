@@ -27,7 +27,7 @@ test: $(INSTALLED)  ## the tests (ARGS="-k sse" for some of them)
 
 .PHONY: test-node
 test-node: $(INSTALLED) $(NODE_MODULES)  ## the tests with clients in Node (needs node 20 and npm)
-	@$(VENV) -m pytest tests/clients/test_node.py tests/clients/test_docs.py -k node $(ARGS)
+	@$(VENV) -m pytest tests/clients/test_node.py tests/clients/test_node_docs.py tests/clients/test_docs.py -k node $(ARGS)
 
 .PHONY: test-clients
 test-clients: $(CLIENTS)/.installed $(NODE_MODULES) $(MODEL_SERVER)/.installed  ## every client and server, one of them compiled
