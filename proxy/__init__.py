@@ -12,6 +12,7 @@ The way of one request:
       passage     how the answer goes on, by its head
       inspection  the copy: decoded (coding), taken apart and judged (demur.classifier)
       finish      the verdict's key in a stream's finish chunk
+      hold        a stream's head waits for an early verdict
       errors      our own answers
     record      the facts of the running exchange, frozen at its end into an
     observe     Exchange, of which every sink hears once:
