@@ -90,10 +90,11 @@ class StreamAnswer:
     def heard(self) -> float:
         """Characters that came of the choice that has said least; one that has finished counts as endless.
 
-        Refusal fields and tool calls count, thinking does not.
+        Refusal fields and tool calls count, thinking does not. A finish reason of Gemini's need not be the end.
         """
-        choices = self._draft.choices.values()
-        return min((math.inf if choice.finish_reason else choice.total for choice in choices), default=0)
+        draft = self._draft
+        ends = draft.api != "gemini"
+        return min((math.inf if ends and c.finish_reason else c.total for c in draft.choices.values()), default=0)
 
     def feed(self, event: Event) -> Sequence[tuple[int, str]]:
         """The text that this event adds, by choice index; thinking and refusal fields are not text. Never raises."""

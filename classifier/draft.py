@@ -32,12 +32,13 @@ _COUNTS = {
 class OpenChoice:
     """A choice under construction. `total` counts the characters that came, `kept` those that were kept.
 
-    `finish_field` is the vendor's name of the field that gave the finish reason.
+    `finish_field` is the vendor's name of the field that gave the finish reason, `ended` was `total` at that moment.
     """
 
     __slots__ = (
         "blocked_by",
         "calls",
+        "ended",
         "finish_field",
         "finish_reason",
         "kept",
@@ -55,6 +56,7 @@ class OpenChoice:
         self.total = 0
         self.finish_reason: str | None = None
         self.finish_field = ""
+        self.ended = 0
         self.blocked_by: tuple[str, str] | None = None
         self.truncated = False
 
@@ -137,16 +139,18 @@ class Draft:
         return len(choice.calls) if choice else 0
 
     def end(self, index: int, reason: str, field: str = "finish_reason") -> None:
-        """The choice's finish reason, and the vendor's name for it: the first one, unless a later one is a block.
+        """The choice's finish reason, and the vendor's name for it.
 
-        (Azure's asynchronous filter speaks up after the end.) Such a choice finishes once more.
+        A later one counts if it is a block (Azure's asynchronous filter speaks up after the end), or if more was said
+        meanwhile (older models of Gemini give a reason with every chunk). Then the choice finishes once more.
         """
         choice = self.choices.get(index)
         if choice is None:
             return
-        reason = reason[:MAX_REASON]
-        if choice.finish_reason is None or (blocks.is_block(reason) and not blocks.is_block(choice.finish_reason)):
-            choice.finish_reason, choice.finish_field = reason, field
+        reason, known = reason[:MAX_REASON], choice.finish_reason
+        blocked = blocks.is_block(known)
+        if known is None or (not blocked and (blocks.is_block(reason) or choice.total > choice.ended)):
+            choice.finish_reason, choice.finish_field, choice.ended = reason, field, choice.total
             self.finished.append(index)
 
     def block(self, index: int, reason: str, field: str) -> None:

@@ -335,6 +335,20 @@ def test_several_candidates_have_their_keys_in_the_candidates() -> None:
     assert not any("refusal_verdict" in chunk for chunk in chunks)
 
 
+def test_a_finish_reason_with_every_chunk() -> None:
+    """Older models of Gemini."""
+    said = ["Of course. ", "I'm sorry, but I can't ", "help with that.", ""]
+    pieces = [sse(part(text, finishReason="STOP")) for text in said]
+    keys = [re.findall(rb',"refusal_verdict":(\{[^{}]*\})', out) for out in follow(pieces, api="gemini")]
+    assert [[json.loads(key)["label"] for key in found] for found in keys] == [
+        ["answer"],
+        ["hard_refusal"],
+        ["hard_refusal"],
+        [],  # nothing was said in the last
+        [],
+    ]
+
+
 def test_what_is_filtered_after_its_end_gets_a_second_key() -> None:
     """Azure's asynchronous filter."""
     late = STOP.replace(b'"stop"', b'"content_filter"')

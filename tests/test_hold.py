@@ -151,6 +151,20 @@ def test_a_whole_stream_is_held_to_its_end_and_a_finished_one_is_not() -> None:
     assert whole.times[-1][0] - whole.times[0][0] < 0.3
 
 
+def test_a_finish_reason_with_every_chunk_is_no_end() -> None:
+    """Older models of Gemini."""
+    said = ["Here it is. ", "On it goes, ", "and on, and that is all."]
+    chunks = [{"candidates": [{"content": {"parts": [{"text": t}]}, "finishReason": "STOP", "index": 0}]} for t in said]
+    events = [f"data: {json.dumps(each)}\n\n".encode() for each in chunks]
+    path = "/v1beta/models/m:streamGenerateContent?alt=sse"
+    held, _ = through(*paced(events), sent=ask(path=path), hold_chars=15)
+    assert (held.get("x-refusal-verdict"), held.get("x-refusal-status")) == ("answer", "early")
+    assert KEY.sub(b"", held.times[1][1]) == b"".join(events[:2])
+    short, _ = through(*paced(events), sent=ask(path=path), hold_chars=500)
+    assert (short.get("x-refusal-verdict"), short.get("x-refusal-status")) == ("answer", "complete")
+    assert KEY.sub(b"", short.body) == b"".join(events)
+
+
 def test_nothing_to_say_is_told_as_it_is() -> None:
     answer, _ = through(*paced([OPENING, STOP, DONE], 0.01), buffer=True)
     assert (answer.get("x-refusal-verdict"), answer.get("x-refusal-status")) == (None, "empty")
