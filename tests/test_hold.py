@@ -8,6 +8,8 @@ import logging
 import re
 import zlib
 from collections.abc import AsyncIterator, Sequence
+from itertools import pairwise
+from random import Random
 from time import perf_counter
 from typing import Any
 
@@ -283,6 +285,43 @@ def test_streams_that_are_not_judged_are_not_held() -> None:
     answer, _ = through(*paced([b"data: 1\n\n"] * 3), sent=request("GET", "/v1/fine_tuning/jobs/x/events"), buffer=True)
     assert answer.times[-1][0] - answer.times[0][0] > 0.1
     assert not [name for name, _ in answer.headers if name.startswith("x-refusal")]
+
+
+def test_whatever_is_held_the_client_gets_the_upstreams_bytes() -> None:
+    """Random cuts, pauses, limits and ends: the body is the upstream's but for the key, and so is the way it ends."""
+    random = Random(7)
+    body = b": hi\n\n" + b"".join(REFUSED)
+    cases: list[tuple[list[Step], dict[str, Any], bytes, bool]] = []
+    for _ in range(24):
+        whole = random.random() < 0.7
+        sent = body if whole else body[: random.randrange(40, len(body) - 20)]
+        bounds = [0, *sorted(random.sample(range(1, len(sent)), 4)), len(sent)]
+        steps: list[Step] = [head()]
+        for start, stop in pairwise(bounds):
+            steps += [chunk(sent[start:stop]), random.choice([0.0, 0.01, 0.03])]
+        hold = {"hold_chars": random.choice([0, 1, 20, 10_000]), "hold_ms": random.choice([0, 20, 10_000])}
+        mode = random.choice(["off", "chunk"])
+        settings = {**hold, "buffer": random.random() < 0.2, "stream_verdict": mode}
+        cases.append(([*steps, END if whole else RST], settings, sent, whole))
+
+    async def run(steps: list[Step], settings: dict[str, Any]) -> tuple[Answer, Exchange]:
+        async with upstream(*steps) as up, proxy(up.url, **settings) as px:
+            return await call(px, ask(stream=True)), await px.end()
+
+    for steps, settings, sent, whole in cases:
+        answer, exchange = asyncio.run(run(steps, settings))
+        assert KEY.sub(b"", answer.body) == sent, settings
+        assert (answer.status, answer.clean, exchange.end) == (
+            (200, True, "complete") if whole else (200, False, "upstream_error")
+        ), settings
+        assert exchange.verdict is not None
+        assert answer.get("x-refusal-id") == exchange.id
+        label, status = answer.get("x-refusal-verdict"), answer.get("x-refusal-status")
+        assert status in {None, "early", "complete", "incomplete", "empty"}
+        if status in {"complete", "incomplete"}:
+            assert (label, status) == (exchange.verdict.label, exchange.verdict.status)
+        assert (label == "pending") == (status is None)
+        assert whole is False or exchange.verdict.label == "hard_refusal"
 
 
 # `until`
