@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -115,9 +116,10 @@ class StreamInspection:
 
     @property
     def heard(self) -> float:
-        """Characters of answer judged so far, as `StreamAnswer.heard` counts them; 0 when judging has failed."""
+        """Characters of answer judged so far, as `StreamAnswer.heard` counts them; endless when judging has failed:
+        no more is to be waited for."""
         self.feed(b"")
-        return 0 if self._failure else self._judge.answer.heard
+        return math.inf if self._failure else self._judge.answer.heard
 
     def later(self, chunk: bytes) -> None:
         """Takes a piece to be judged, now or with those that follow."""

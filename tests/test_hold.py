@@ -256,11 +256,13 @@ class Failing(Classifier):
 
 def test_a_classifier_that_fails_holds_nothing_for_good() -> None:
     app = {"classifier": Failing()}
-    for settings, verdict in (({"hold_ms": 200}, "pending"), ({"buffer": True}, None)):
+    holds: list[dict[str, Any]] = [{"hold_ms": 9000}, {"hold_chars": 9000}, {"buffer": True}]
+    for settings, verdict in zip(holds, ("pending", "pending", None), strict=True):
         steps: list[Step] = [head(), chunk(b"".join(REFUSED[:4])), 0.5, chunk(b"".join(REFUSED[4:])), END]
         answer, _ = through(*steps, app=app, **settings)
         assert answer.body == b"".join(REFUSED)
         assert answer.get("x-refusal-verdict") == verdict
+        assert (answer.times[-1][0] - answer.times[0][0] > 0.3) == (verdict == "pending")
     assert answer.get("x-refusal-status") == "not_classified"
 
 
