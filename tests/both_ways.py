@@ -39,7 +39,7 @@ class Ways:
     def looked_up(self, id: str) -> Any:
         """The verdict under /-/verdicts/: a stream's may come a moment after its last byte."""
         deadline = time.monotonic() + 30
-        while (found := httpx.get(f"{self.proxied}/-/verdicts/{id}", trust_env=False)).status_code == 202:
+        while (found := httpx.get(f"{self.proxied}/-/verdicts/{id}", trust_env=False, verify=False)).status_code == 202:
             assert time.monotonic() < deadline, "still pending"
             time.sleep(0.02)
         assert found.status_code == 200

@@ -6,6 +6,7 @@ What comes back is plain data. A scenario is a coroutine function that takes a c
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -14,7 +15,8 @@ from pydantic import BaseModel
 
 Client = Any
 Scenario = Callable[[Client], Coroutine[Any, Any, Any]]
-Run = Callable[[Scenario, Client], Any]
+#: For all clients: each would load the certificates anew, which takes longer than its calls.
+TLS = ssl.create_default_context()
 
 
 def plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ import anthropic
 import pytest
 from both_ways import Ways, both_ways, same, verdicts_in
 from sdk_calls import (
+    TLS,
     Client,
     Scenario,
     asynchronous,
@@ -135,11 +136,13 @@ SETTINGS: dict[str, Any] = {"api_key": "sk-none", "max_retries": 0, "timeout": 6
 
 
 def by_sync(scenario: Scenario, url: str, **options: Any) -> Any:
-    return synchronous(scenario, anthropic.Anthropic(base_url=url, **(SETTINGS | options)))
+    http = anthropic.DefaultHttpxClient(verify=TLS)
+    return synchronous(scenario, anthropic.Anthropic(base_url=url, http_client=http, **(SETTINGS | options)))
 
 
 def by_async(scenario: Scenario, url: str, **options: Any) -> Any:
-    return asynchronous(scenario, anthropic.AsyncAnthropic(base_url=url, **(SETTINGS | options)))
+    http = anthropic.DefaultAsyncHttpxClient(verify=TLS)
+    return asynchronous(scenario, anthropic.AsyncAnthropic(base_url=url, http_client=http, **(SETTINGS | options)))
 
 
 both_clients = pytest.mark.parametrize("run", [by_sync, by_async])

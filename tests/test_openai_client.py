@@ -14,6 +14,7 @@ import pytest
 from both_ways import Ways, both_ways, same, verdicts_in
 from pydantic import BaseModel
 from sdk_calls import (
+    TLS,
     Client,
     Scenario,
     asynchronous,
@@ -259,11 +260,13 @@ SCENARIOS: list[Scenario] = [
 
 
 def by_sync(scenario: Scenario, url: str, **options: Any) -> Any:
-    return synchronous(scenario, openai.OpenAI(base_url=f"{url}/v1", **(SETTINGS | options)))
+    http = openai.DefaultHttpxClient(verify=TLS)
+    return synchronous(scenario, openai.OpenAI(base_url=f"{url}/v1", http_client=http, **(SETTINGS | options)))
 
 
 def by_async(scenario: Scenario, url: str, **options: Any) -> Any:
-    return asynchronous(scenario, openai.AsyncOpenAI(base_url=f"{url}/v1", **(SETTINGS | options)))
+    http = openai.DefaultAsyncHttpxClient(verify=TLS)
+    return asynchronous(scenario, openai.AsyncOpenAI(base_url=f"{url}/v1", http_client=http, **(SETTINGS | options)))
 
 
 SETTINGS: dict[str, Any] = {"api_key": "sk-none", "max_retries": 0, "timeout": 60}
