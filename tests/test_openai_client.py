@@ -100,6 +100,12 @@ async def chat_structured_refusal(client: Client) -> Any:
     return result
 
 
+async def chat_thinking(client: Client) -> Any:
+    result = await chat(client, "thinking")
+    assert result["choices"][0]["message"]["reasoning_content"] == REFUSAL
+    return [result, await stream(client, "thinking")]
+
+
 async def chat_parsed(client: Client) -> Any:
     parsed = await settled(client.chat.completions.parse(model="json", messages=ASK, response_format=Fruits))
     assert parsed.choices[0].message.parsed == Fruits(fruits=["apple", "pear"], count=2)
@@ -249,7 +255,7 @@ async def error_inside_a_stream(client: Client) -> Any:
 
 
 SCENARIOS: list[Scenario] = [
-    chat_answer, chat_choices_and_logprobs, chat_tools, chat_image, chat_structured_refusal, chat_parsed,
+    chat_answer, chat_choices_and_logprobs, chat_tools, chat_image, chat_structured_refusal, chat_thinking, chat_parsed,
     stream_answer, stream_choices_and_logprobs, stream_tools, stream_structured_refusal,
     stream_raw_response, stream_streaming_response, helper_answer, helper_parsed, helper_tools,
     completions, completions_stream,
@@ -284,7 +290,8 @@ def test_the_client_sees_no_difference(ways: Ways, run: Callable[..., Any], scen
 
 @both_clients
 @pytest.mark.parametrize(
-    ("model", "label"), [("answer", "answer"), ("refusal", "hard_refusal"), ("refusal-field", "hard_refusal")]
+    ("model", "label"),
+    [("answer", "answer"), ("thinking", "answer"), ("refusal", "hard_refusal"), ("refusal-field", "hard_refusal")],
 )
 def test_a_json_answer_has_the_verdict_in_its_headers(
     ways: Ways, run: Callable[..., Any], model: str, label: str
@@ -302,7 +309,9 @@ def test_a_json_answer_has_the_verdict_in_its_headers(
 
 
 @both_clients
-@pytest.mark.parametrize(("model", "label"), [("answer", "answer"), ("refusal", "hard_refusal")])
+@pytest.mark.parametrize(
+    ("model", "label"), [("answer", "answer"), ("thinking", "answer"), ("refusal", "hard_refusal")]
+)
 def test_a_stream_has_the_verdict_in_its_finish_chunk(
     ways: Ways, run: Callable[..., Any], model: str, label: str
 ) -> None:

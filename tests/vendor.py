@@ -8,6 +8,7 @@ It runs in threads, so that clients of any kind may call it: synchronous, asynch
 | model | what happens |
 |---|---|
 | `answer`, `refusal`, `refusal-field`, `json` | such a reply |
+| `thinking` | an answer after thoughts of refusing, in the shape of vLLM |
 | `tools` | a call of the first tool offered, and an answer once its result is there |
 | `error-400`, `error-401`, `error-429`, `error-500` | that error, in the API's own shape |
 | `flaky-429`, `flaky-500` | the error for the first request under that name (add `:anything`), then an answer |
@@ -283,7 +284,8 @@ def reply_to(act: str, model: str, asked: dict[str, Any]) -> Reply:
     n = asked.get("n") or 1
     refusal = REFUSAL if act == "refusal-field" else None
     text = "" if refusal else texts.get(act, ANSWER)
-    return Reply(model, text, refusal=refusal, n=n, logprobs=bool(asked.get("logprobs")))
+    thinking = REFUSAL if act == "thinking" else None
+    return Reply(model, text, refusal=refusal, thinking=thinking, n=n, logprobs=bool(asked.get("logprobs")))
 
 
 def _first_tool(asked: dict[str, Any]) -> str:

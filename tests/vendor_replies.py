@@ -17,11 +17,15 @@ USAGE = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model says: text, or a call of the tool `tool` with `arguments`; `refusal` is OpenAI's own field."""
+    """What a model says: text, or a call of the tool `tool` with `arguments`; `refusal` is OpenAI's own field.
+
+    With `thinking`, chat completions look as vLLM and its kind send them.
+    """
 
     model: str
     text: str = ""
     refusal: str | None = None
+    thinking: str | None = None
     tool: str | None = None
     arguments: str = "{}"
     n: int = 1
@@ -79,7 +83,11 @@ def chat(reply: Reply) -> dict[str, Any]:
         if reply.tool:
             message["tool_calls"] = [_tool_call(reply)]
         logprobs = _logprobs(reply.words(index)) if reply.logprobs else None
-        choices.append({"index": index, "message": message, "logprobs": logprobs, "finish_reason": reply.finish})
+        choice = {"index": index, "message": message, "logprobs": logprobs, "finish_reason": reply.finish}
+        if reply.thinking:
+            message["reasoning_content"] = reply.thinking
+            choice |= {"stop_reason": None, "token_ids": None}
+        choices.append(choice)
     return {**_chat_head(reply, "chat.completion"), "choices": choices, "usage": USAGE}
 
 
@@ -98,7 +106,9 @@ def chat_events(reply: Reply, *, usage: bool = False) -> Iterator[bytes]:
         elif reply.refusal:
             for word in tokens(reply.refusal):
                 yield chunk({"refusal": word}, index)
-        else:
+        for word in tokens(reply.thinking or ""):
+            yield chunk({"reasoning_content": word}, index)
+        if not reply.tool and not reply.refusal:
             for word in reply.words(index):
                 yield chunk({"content": word}, index, logprobs=_logprobs([word]) if reply.logprobs else None)
     for index in range(reply.n):
