@@ -65,12 +65,14 @@ class Record:
         self.ask = replace(ask, stream=ask.stream or ":stream" in self.path, model=ask.model or self.model)
 
     def ended(self, end: End, error: str) -> None:
-        """It did not end well, and why. On a judged path it gets a verdict all the same, without a label."""
+        """It did not end well, and why. On a judged path it gets a verdict all the same, without a label: but not the
+        request of a stranger, since the store of verdicts has an end.
+        """
         self.end = end
         self.error = error
         failed = end in _UPSTREAM
         silent = self.judged is None or (failed and self.judged.verdict.status == "empty")
-        if self.api is not None and silent:
+        if self.api is not None and silent and end != "unauthorized":
             self.judge(unjudged("upstream_error" if failed else "not_classified", error, self.ask))
 
     def judge(self, judged: Judged) -> Verdict:

@@ -102,8 +102,10 @@ def test_nobody_else_is(lines: tuple[str, ...]) -> None:
                 "code": "invalid_client_token",
             }
             assert answer.all("www-authenticate") == ["Bearer"]
+            assert [name for name, _ in answer.headers if name.startswith("x-refusal-")] == []
         assert up.requests == []
         assert [exchange.end for exchange in px.ended] == ["unauthorized"] * 2
+        assert [exchange.verdict for exchange in px.ended] == [None] * 2
 
     guarded(test)
 
@@ -128,6 +130,17 @@ def test_health_is_open_and_verdicts_are_not() -> None:
         assert (answer.status, answer.json()["id"]) == (200, id)
 
     guarded(test)
+
+
+def test_strangers_push_no_verdict_out() -> None:
+    async def test(px: Proxy, up: Upstream) -> None:
+        id = (await call(px, ask("x", f"x-api-key: {TOKEN}"))).get("x-refusal-id")
+        for _ in range(3):
+            assert (await call(px, ask("x"))).status == 401
+        answer = await call(px, request("GET", f"/-/verdicts/{id}", None, f"x-refusal-token: {TOKEN}"))
+        assert answer.status == 200
+
+    guarded(test, verdict_keep=2)
 
 
 def test_a_preflight_passes_without_it() -> None:

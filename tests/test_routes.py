@@ -154,6 +154,31 @@ def test_the_model_of_a_path(path: str, model: str | None) -> None:
     assert model_of_path(path) == model
 
 
+class Tracer:
+    """Keeps what spans are told when they begin."""
+
+    def __init__(self) -> None:
+        self.begun: list[dict[str, Any]] = []
+
+    def start(self, **facts: Any) -> None:
+        self.begun.append(facts)
+
+
+def test_spans_begin_with_the_upstream_that_is_used_and_the_model_of_the_path() -> None:
+    tracer = Tracer()
+
+    async def test(px: Proxy, up: Upstream, other: Upstream) -> None:
+        body = b'{"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}'
+        await call(px, request("POST", "/v1beta/models/gemini-x:generateContent", body))
+        await call(px, ask(model="gpt-x"))
+        assert [facts["upstream_port"] for facts in tracer.begun] == [other.port, up.port]
+        assert [facts["ask"].model for facts in tracer.begun] == ["gemini-x", "gpt-x"]
+        assert [facts["provider"] for facts in tracer.begun] == ["gcp.gemini", "openai"]
+        assert [exchange.ask.model for exchange in px.ended] == ["gemini-x", "gpt-x"]
+
+    routed(test, {"models": ["gemini-*"]}, app={"telemetry": tracer})
+
+
 def test_a_request_goes_where_its_model_leads_and_the_record_knows() -> None:
     async def test(px: Proxy, up: Upstream, other: Upstream) -> None:
         sent = ask("hello", *CREDENTIALS, model="claude-x")
