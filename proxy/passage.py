@@ -6,6 +6,7 @@ No bytes go through here, and nothing here knows sockets or HTTP clients.
 from __future__ import annotations
 
 import math
+import re
 from enum import Enum
 
 from demur.classifier.judge import Classifier
@@ -27,6 +28,10 @@ _JSON_LINES = frozenset(
         b"application/stream+json",
     }
 )
+
+
+# No JSON begins like that. A byte order mark and blank lines may come first.
+_EVENTS = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]*(?:data|event|id|retry)?:")
 
 
 class Way(Enum):
@@ -83,6 +88,11 @@ def early(inspection: StreamInspection, id: str, classifier: bytes) -> Headers:
         return headers.pending(id, classifier)
     finished = inspection.heard == math.inf  # then the verdict is the one of the finish chunk
     return headers.verdict(verdict.with_id(id), classifier, early=not finished)
+
+
+def begins_like_events(body: bytes) -> bool:
+    """Whether an answer of no type, or said to be JSON, is an event stream: a server may not say so."""
+    return _EVENTS.match(body) is not None
 
 
 def unread_reason(head: Headers) -> str:

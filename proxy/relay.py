@@ -149,7 +149,10 @@ class Relay:
             case Way.STREAM:
                 await self._stream(record, response, headers.for_event_stream(head), send)
             case Way.WHOLE:
-                await self._complete(record, response, head, send)
+                if coding_of(head) is None and passage.begins_like_events(await _peek(response)):
+                    await self._stream(record, response, headers.for_event_stream(head), send)
+                else:
+                    await self._complete(record, response, head, send)
             case Way.UNREAD:
                 record.stream = passage.is_event_stream(head)
                 await self._begin(record, response, head, [], send=send)
@@ -282,6 +285,28 @@ async def _copy(body: AsyncIterator[bytes], send: Send) -> None:
     async for chunk in body:
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _peek(response: httpx.Response) -> bytes:
+    """The first piece of the body, which the body still begins with."""
+    body = _body(response)
+    first = await anext(body, b"")
+    response.stream = _Again(first, body)
+    return first
+
+
+class _Again(httpx.AsyncByteStream):
+    """A body of which a piece was read, from its beginning."""
+
+    def __init__(self, first: bytes, rest: AsyncIterator[bytes]) -> None:
+        self._first = first
+        self._rest = rest
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._first:
+            yield self._first
+        async for piece in self._rest:
+            yield piece
 
 
 def _body(response: httpx.Response) -> AsyncIterator[bytes]:

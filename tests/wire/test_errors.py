@@ -197,6 +197,27 @@ def test_w36_a_complete_answer_where_a_stream_was_asked_for(mode: str) -> None:
     assert not exchange.stream
 
 
+@MODES
+@pytest.mark.parametrize("kind", ["", "application/json", "Application/JSON; charset=utf-8"])
+@pytest.mark.parametrize(
+    "start", [b"", b": ping\n\n", b"event: x\n", b"id: 1\r\n", b"\xef\xbb\xbf", b"\n"], ids=range(6)
+)
+def test_w36_an_event_stream_that_does_not_say_so(start: bytes, kind: str, mode: str) -> None:
+    """Frameworks stream without a type when they are told none: its events go on as they come all the same."""
+    body = start + say("I'm sorry, but I can't help with that.") + STOP + DONE
+    cut = body.index(b"\n\n", len(start) + 9) + 2
+    script = chunked(body, [cut], 0.4)
+    line = f"Content-Type: {kind}\r\n".encode() if kind else b""
+    script[0] = bytes(script[0]).replace(b"Content-Type: text/event-stream\r\n", line)  # type: ignore[arg-type]
+    ((answer, exchange),) = play([script], stream_verdict=mode)
+    same(answer, body, mode)
+    assert answer.get("content-type") == (kind or None)
+    times = [when for when, piece in answer.times if piece]
+    assert times[-1] - times[0] > 0.2
+    assert answer.get("x-refusal-verdict") == "pending"
+    assert (exchange.stream, verdict(exchange)) == (True, ("hard_refusal", "complete"))
+
+
 NOTHING = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
