@@ -300,14 +300,14 @@ def _words(look: Look) -> Gap | None:
 
 def _list(look: Look) -> Gap | None:
     """A list that is shorter than what was asked for: numbered, or nothing but a row of things; or no list at all."""
-    if len(look.answer) <= _READ:
+    if len(look.answer) <= _READ and not look.wanted.several():
         if (given := 0 if look.sorry else enumerated(look.answer)) > 1:
             count = look.named()
         elif (given := _numbered(look.answer)) > 1:
             count = look.wanted.count_ordered or look.named()
         else:
             count = None
-        if count and given < count and not look.wanted.several():
+        if count and given < count:
             return _part("list-short", f"{count} were asked for, {given} are given", 0.75)
     if not look.reserve or len(look.answer) >= _SHORT or _NUMBERED.search(look.head):
         return None
