@@ -86,16 +86,14 @@ def play(scripts: Sequence[Script], sent: bytes | None = None, **settings: Any) 
 
 def keys(body: bytes) -> list[Any]:
     """The verdicts in a stream's finish chunks."""
-    return [json.JSONDecoder().raw_decode(part.decode())[0] for part in body.split(_KEY)[1:]]
+    return [json.JSONDecoder().raw_decode(part.decode("latin-1"))[0] for part in body.split(_KEY)[1:]]
 
 
 def without_keys(body: bytes) -> bytes:
     first, *rest = body.split(_KEY)
-    out = [first]
-    for part in rest:
-        text = part.decode()
-        out.append(text[json.JSONDecoder().raw_decode(text)[1] :].encode())
-    return b"".join(out)
+    # In latin-1 each byte is a character, also of a body that is no UTF-8.
+    ends = [json.JSONDecoder().raw_decode(part.decode("latin-1"))[1] for part in rest]
+    return b"".join([first, *(part[end:] for part, end in zip(rest, ends, strict=True))])
 
 
 def same(answer: Answer, body: bytes, mode: str, count: int = 1) -> None:
