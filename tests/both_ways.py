@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -57,9 +56,7 @@ def serving(upstream: str, *args: str) -> Iterator[str]:
     """A `demur serve` process with default settings; gives its root URL."""
     command = [sys.executable, "-m", "demur.cli.main", "serve", "--upstream", upstream, "--port", "0"]
     environment = {name: value for name, value in os.environ.items() if name in _KEPT}
-    with started(
-        [*command, "--admin-port", "0", *args], stderr=subprocess.STDOUT, seconds=1200, env=environment
-    ) as run:
+    with started([*command, "--admin-port", "0", *args], seconds=1200, env=environment) as run:
         assert run.stdout is not None
         found = next((match for line in run.stdout if (match := re.search(r'base_url="(\S+)/v1"', line))), None)
         assert found is not None, "demur serve did not start"

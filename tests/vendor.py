@@ -80,15 +80,21 @@ class Seen:
 
 @dataclass(eq=False)
 class Vendor:
-    """`requests` in order; `left` is set when a client has left a script that waited for that."""
+    """`requests` in order; `left` is set, with the model's name in `gone`, once a client has left a waiting script."""
 
     url: str
     requests: list[Seen] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
     left: threading.Event = field(default_factory=threading.Event)
 
     def forget(self) -> None:
         self.requests.clear()
+        self.gone.clear()
         self.left.clear()
+
+    def leave(self, model: str) -> None:
+        self.gone.append(model)
+        self.left.set()
 
 
 @contextmanager
@@ -178,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
         reply = reply_to(act, request.model, asked)
         if not streams:
             if act == "stall":
-                self._wait()
+                self._wait(request.model)
             else:
                 self._json(getattr(words, whole)(reply))
             return
@@ -186,13 +192,13 @@ class _Handler(BaseHTTPRequestHandler):
         parts: Iterator[bytes] = getattr(words, events)(reply, **usage)
         self._head(200, "application/x-ndjson" if whole == "ollama" else "text/event-stream")
         if act in ("error-in-stream", "cut", "stall", "endless"):
-            self._break_off(act, whole, list(islice(parts, 5)))
+            self._break_off(act, request.model, whole, list(islice(parts, 5)))
             return
         for part in parts:
             self._chunk(part)
         self._chunk(b"")
 
-    def _break_off(self, act: str, whole: str, parts: list[bytes]) -> None:
+    def _break_off(self, act: str, model: str, whole: str, parts: list[bytes]) -> None:
         try:
             for part in parts:
                 self._chunk(part)
@@ -201,10 +207,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self._chunk(parts[-1])
                 time.sleep(0.02)
         except ConnectionError:
-            self.vendor.left.set()
+            self.vendor.leave(model)
             raise
         if act == "stall":
-            self._wait()
+            self._wait(model)
         elif act == "error-in-stream":
             self._chunk(words.data(_error(500, whole), "error" if whole in ("message", "response") else None))
             self._chunk(b"")
@@ -218,12 +224,12 @@ class _Handler(BaseHTTPRequestHandler):
             headers |= {"retry-after": "1", "retry-after-ms": "20", "x-ratelimit-remaining-requests": "0"}
         self._json(_error(status, whole), status, **headers)
 
-    def _wait(self) -> None:
+    def _wait(self, model: str) -> None:
         """Until the client leaves."""
         self.connection.settimeout(PATIENCE)
         with suppress(ConnectionError):
             self.connection.recv(1)
-        self.vendor.left.set()
+        self.vendor.leave(model)
         self.close_connection = True
 
     def _reset(self) -> None:
