@@ -3,6 +3,8 @@
 
 PYTHON ?=
 ARGS ?=
+# Many tests wait for processes that they start. A file is one process's, so that what its tests share is made once.
+PARALLEL := -n 2 --dist loadfile
 UV := 0.13.9
 VENV := .venv/bin/python
 INSTALLED := .venv/.installed
@@ -22,8 +24,8 @@ demo: $(INSTALLED)  ## the proxy, an upstream that replays saved answers, and a 
 	@.venv/bin/demur demo $(ARGS)
 
 .PHONY: test
-test: $(INSTALLED)  ## the tests (ARGS="-k sse" for some of them)
-	@$(VENV) -m pytest $(ARGS)
+test: $(INSTALLED)  ## the tests, in two processes (ARGS="-k sse" for some of them, "-n 0" for one process)
+	@$(VENV) -m pytest $(PARALLEL) $(ARGS)
 
 .PHONY: test-node
 test-node: $(INSTALLED) $(NODE_MODULES)  ## the tests with clients in Node (needs node 20 and npm)

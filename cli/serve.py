@@ -15,7 +15,7 @@ from demur.config import Settings
 @click.command(short_help="Run the proxy.")
 @settings_flags()
 def command(config: Path | None, **flags: object) -> int:
-    """Run the proxy. Every response goes on untouched and is judged on the way.
+    """Run the proxy. Every response goes on byte for byte and is judged on the way; a stream gets one JSON key more.
 
     Point a client's base_url at it. Its key, its model and its other settings stay as they are.
 

@@ -245,5 +245,7 @@ def describe_route() -> Mapping[str, Setting]:
 def _describe(name: str, field: FieldInfo) -> Setting:
     accepts = next((m for m in field.metadata if isinstance(m, Accepts)), None)
     words = () if accepts else get_args(field.annotation)
+    if isinstance(field.default, bool):
+        words = ("true", "false")
     accepts = accepts or Accepts(f"one of {', '.join(words)}")
     return Setting(name, field.description or "", field.default, accepts.what, accepts.unit, words)
