@@ -163,5 +163,7 @@ class StreamAnswer:
         if isinstance(obj, dict):
             read_event(obj, event.name, draft, self._status)
             self._completions = draft.api in _COMPLETIONS and self._status < 400
+        elif event.name == "error":
+            draft.fail({"message": data.decode("utf-8", "replace")})
         else:
             draft.unread += 1

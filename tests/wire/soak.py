@@ -31,6 +31,8 @@ from wire.notation import without_keys
 from wire.soak_plan import Exchange, Fate, draw
 
 AT_ONCE = 32
+#: How much more memory the last tenth may hold than the second, when pools and caches are filled; and of a short soak.
+GROWTH, GROWTH_OF_FEW, FEW = 1.1, 1.25, 2000
 
 
 @dataclass
@@ -142,7 +144,8 @@ class Clients:
                     answer = await read_answer(reader)
             return answer
         finally:
-            if answer is not None and answer.clean and answer.get("connection") != "close":
+            whole = answer is not None and answer.clean and answer.get("connection") != "close"
+            if whole and len(self._idle) < AT_ONCE:  # more would be open connections, which cost memory
                 self._idle.append((reader, writer))
             else:
                 await _close(writer)
@@ -268,6 +271,7 @@ async def soak(count: int, seed: int, *, first: int = 0) -> Figures:
                 upstream.hang_up()
                 await _settle(pid, int(sink.endpoint.rpartition(":")[2]), figures)
                 metrics = (await call_port(admin, request("GET", "/metrics"))).body.decode()
+        _check_memory(figures)
         _check_records(plan, upstream, log, figures)
         _check_spans(plan, sink, figures)
         _check_metrics(plan, metrics, figures)
@@ -305,6 +309,12 @@ async def _settle(pid: int, sink_port: int, figures: Figures) -> None:
             return
         await asyncio.sleep(0.05)
     figures.faults.append(f"{figures.sockets} sockets stayed open")
+
+
+def _check_memory(figures: Figures) -> None:
+    second, last = figures.memory[1], figures.memory[-1]
+    if last > second * (GROWTH if figures.count > FEW else GROWTH_OF_FEW):
+        figures.faults.append(f"memory grew from {second / 1e6:.0f} to {last / 1e6:.0f} MB")
 
 
 def _check_records(plan: dict[int, Exchange], upstream: Upstream, log: Path, figures: Figures) -> None:

@@ -60,6 +60,21 @@ def test_w30_a_reset_never_looks_like_an_end(rest: bytes, make: Any, mode: str) 
 
 
 @MODES
+def test_w30_a_reset_after_the_finish_chunk_is_no_end_either(mode: str) -> None:
+    """The transfer broke off, and is told so; the answer itself had been said to its end."""
+    body = THREE + STOP
+
+    async def run() -> None:
+        async with upstream(head(), chunk(body), 0.05, RST) as up, proxy(up.url, stream_verdict=mode) as px:
+            answer = await call(px, ask(stream=True))
+            assert (without_keys(answer.body), answer.clean) == (body, False)
+            exchange = await px.end(1)
+            assert (exchange.end, verdict(exchange)[1]) == ("upstream_error", "complete")
+
+    asyncio.run(run())
+
+
+@MODES
 def test_w30_an_old_client_sees_it_too(mode: str) -> None:
     """HTTP/1.0 knows no chunks: an end of the connection that is in order would look whole."""
 
@@ -120,6 +135,7 @@ FAILED = {
     "named": b'event: error\ndata: {"message":"overloaded"}\n\n',
     "named, anthropic": b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"m"}}\n\n',
     "text": b'data: {"error":"something went wrong"}\n\n',
+    "named, no JSON": b"event: error\ndata: plain text failure\n\n",
     "rate limit": b'data: {"error":{"message":"slow","type":"rate_limit_error","code":"rate_limit_exceeded"}}\n\n',
 }
 

@@ -19,7 +19,6 @@ def test_nothing_is_left_over_by_mixed_exchanges(monkeypatch: pytest.MonkeyPatch
     assert (figures.count, figures.spans, figures.sockets) == (400, 800, 0)
     assert 200 < figures.verdicts < 400
     assert len(figures.fates) == 6  # every kind of end was played
-    assert figures.memory[-1] < 1.25 * figures.memory[1]  # after a fifth pools and caches are filled
 
 
 def test_a_seed_is_a_soak() -> None:

@@ -403,6 +403,13 @@ def test_w27_several_choices_have_a_verdict_each(mode: str) -> None:
         ]
         if mode == "chunk":
             assert [key["label"] for key in keys(answer.body)] == ["answer", "answer", "hard_refusal"]
+            chunks = [json.loads(line[6:]) for line in answer.body.splitlines() if line.startswith(b"data: {")]
+            assert not any("refusal_verdict" in chunk for chunk in chunks)
+            assert [chunk["choices"][0]["refusal_verdict"]["label"] for chunk in chunks[-3:]] == [
+                "answer",
+                "answer",
+                "hard_refusal",
+            ]
 
 
 @MODES
