@@ -3,6 +3,7 @@ total time is up.
 
 The body of `async with Leash(…)` is cancelled when one of them happens, and left by `Cut`. The request's body is
 read through `leash.receive`; after it, `leash.watch` waits for the client to leave, and nobody else may call `receive`.
+Who reads it in another task ends the exchange with `leash.cut`: nobody hears what is raised there.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Leash:
         self._receive = receive
         self._total = total
         self._patience = client
-        self._reason: Reason | None = None
+        self._cause: Exception | None = None
         self._over = False
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -54,7 +55,7 @@ class Leash:
             return await self._receive()
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        timer = loop.call_later(self._patience, self._cut, "client_timeout")
+        timer = loop.call_later(self._patience, self.cut, Cut("client_timeout"))
         try:
             message = await self._receive()
         finally:
@@ -67,12 +68,18 @@ class Leash:
         if self._watcher is None and not self._over:
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
+    def cut(self, cause: Exception) -> None:
+        """Cancels the task that entered, which leaves by `cause`. The first cause counts; after the end, none does."""
+        if not self._over and self._cause is None:
+            self._cause = cause
+            self._task.cancel()
+
     async def __aenter__(self) -> Self:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
         if self._total is not None:
-            self._timer = asyncio.get_running_loop().call_later(self._total, self._cut, "total_timeout")
+            self._timer = asyncio.get_running_loop().call_later(self._total, self.cut, Cut("total_timeout"))
         return self
 
     async def __aexit__(
@@ -83,16 +90,11 @@ class Leash:
             self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
-        # Our own cancellation becomes Cut; one that came from elsewhere as well (a forced stop) goes on.
-        if self._reason is not None and self._task.uncancel() == 0 and kind is asyncio.CancelledError:
-            raise Cut(self._reason) from None
+        # Our own cancellation becomes its cause; one that came from elsewhere as well (a forced stop) goes on.
+        if self._cause is not None and self._task.uncancel() == 0 and kind is asyncio.CancelledError:
+            raise self._cause from None
 
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self._cut("client_disconnect")
-
-    def _cut(self, reason: Reason) -> None:
-        if not self._over and self._reason is None:
-            self._reason = reason
-            self._task.cancel()
+        self.cut(Cut("client_disconnect"))

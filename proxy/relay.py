@@ -126,8 +126,7 @@ class Relay:
         try:
             response = await self._transport.handle_async_request(request)
         except httpx.TransportError as exc:
-            error = body.error if isinstance(body, Upload) else None
-            raise (error or errors.before_head(exc)) from exc
+            raise errors.before_head(exc) from exc
         record.first_byte = perf_counter()
         return response
 

@@ -24,10 +24,10 @@ LARGE = 4 * 1024 * 1024
 
 
 class Upload(httpx.AsyncByteStream):
-    """A body passed up piece by piece. `error` says why it stopped, if it did: the HTTP client hides it."""
+    """A body passed up piece by piece. What stops it ends the exchange: the HTTP client, which reads it in a task of
+    its own, hides why it stopped, and says nothing at all once the answer has begun."""
 
     def __init__(self, leash: Leash, limit: int) -> None:
-        self.error: OwnError | Cut | None = None
         self._leash = leash
         self._limit = limit
 
@@ -36,7 +36,7 @@ class Upload(httpx.AsyncByteStream):
             async for piece in _pieces(self._leash, self._limit):
                 yield piece
         except (OwnError, Cut) as exc:
-            self.error = exc
+            self._leash.cut(exc)
             raise
         self._leash.watch()
 

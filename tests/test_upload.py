@@ -1,0 +1,142 @@
+"""Uploads that the upstream answers before it has read them: who leaves, what is too large or too slow is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from fake_upstream import END, chunk, connection, head, proxy, request
+from wire.test_life import leaves, until
+
+
+class Ticking:
+    """Answers before it reads the body, then goes on as long as it is read; `open` counts the calls that last.
+
+    `ends`: it ends its answer once the body is there.
+    """
+
+    def __init__(self, *, ends: bool = False) -> None:
+        self.open = 0
+        self.received = b""
+        self._ends = ends
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open += 1
+        reading = None
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(head("text/plain"))
+            reading = asyncio.ensure_future(self._read(reader))
+            while not (reading.done() and self._ends):
+                writer.write(chunk(b"tick"))
+                await writer.drain()
+                await asyncio.sleep(0.02)
+            writer.write(END)
+            await writer.drain()
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            if reading is not None:
+                reading.cancel()
+            writer.close()
+            self.open -= 1
+
+    def has(self, count: int) -> bool:
+        """Whether `count` bytes of all bodies are here."""
+        return self.received.count(b"x") >= count
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        while piece := await reader.read(65536):
+            self.received += piece
+            if self.received.endswith(END):
+                return
+
+
+@asynccontextmanager
+async def ticking(up: Ticking) -> AsyncIterator[str]:
+    server = await asyncio.start_server(up, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    finally:
+        server.close()
+
+
+CHUNKED = request("POST", "/v1/files", None, "Transfer-Encoding: chunked") + chunk(b"x" * 1000)
+SIZED = request("POST", "/v1/files", None, "Content-Length: 100000") + b"x" * 1000
+
+
+async def ended(up: Ticking, px: Any, count: int = 1) -> tuple[str, str]:
+    """How the last exchange ended, once nothing of it is left."""
+    exchange = await px.end(count)
+    await until(lambda: up.open == 0)
+    assert px.app.relay.observers.in_flight == 0
+    return exchange.end, exchange.error or ""
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+@pytest.mark.parametrize("sent", [CHUNKED, SIZED], ids=["chunked", "sized"])
+def test_a_client_that_leaves_while_it_uploads_and_is_answered(sent: bytes, how: str) -> None:
+    up = Ticking()
+
+    async def run() -> None:
+        async with ticking(up) as url, proxy(url, max_exchanges=2) as px:
+            for count in range(1, 4):
+                async with connection(px) as (reader, writer):
+                    writer.write(sent)
+                    await reader.readuntil(b"tick")
+                    await until(partial(up.has, 1000 * count))
+                    leaves(writer, how)
+                    assert (await ended(up, px, count))[0] == "client_disconnect"
+
+    asyncio.run(run())
+
+
+def test_a_limit_that_is_crossed_after_the_answer_began_breaks_it_off() -> None:
+    up = Ticking()
+
+    async def run() -> None:
+        async with ticking(up) as url, proxy(url, max_request_bytes=2500) as px:
+            async with connection(px) as (reader, writer), asyncio.timeout(10):
+                writer.write(CHUNKED)
+                await reader.readuntil(b"tick")
+                writer.write(chunk(b"x" * 2000))
+                with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                    await reader.readuntil(b"\r\n" + END)
+            end, error = await ended(up, px)
+            assert (end, "max_request_bytes" in error) == ("rejected", True)
+
+    asyncio.run(run())
+
+
+def test_an_upload_that_is_too_slow_after_the_answer_began_breaks_it_off() -> None:
+    up = Ticking()
+
+    async def run() -> None:
+        async with ticking(up) as url, proxy(url, client_timeout=0.3) as px:
+            async with connection(px) as (reader, writer), asyncio.timeout(10):
+                writer.write(request("POST", "/v1/files", None, "Transfer-Encoding: chunked") + chunk(b"x"))
+                with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                    await reader.readuntil(b"\r\n" + END)
+            end, error = await ended(up, px)
+            assert (end, "client_timeout" in error) == ("client_timeout", True)
+
+    asyncio.run(run())
+
+
+def test_an_upload_that_is_answered_early_comes_through_whole() -> None:
+    up = Ticking(ends=True)
+
+    async def run() -> None:
+        async with ticking(up) as url, proxy(url) as px, connection(px) as (reader, writer), asyncio.timeout(10):
+            writer.write(CHUNKED)
+            await reader.readuntil(b"tick")
+            writer.write(chunk(b"y" * 1000) + END)
+            await reader.readuntil(b"\r\n" + END)
+            assert (up.received.count(b"x"), up.received.count(b"y")) == (1000, 1000)
+            assert (await px.end()).end == "complete"
+
+    asyncio.run(run())
