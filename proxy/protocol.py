@@ -3,6 +3,8 @@
 * A request that asks for another protocol (`Upgrade: h2c`) is an ordinary request (RFC 9110, 7.8). The parser stops
   behind such a head; it is read again without the wish.
 * A client that pipelines and leaves is gone for all its requests, not for the last one only.
+* Few requests of a client wait for their turn: what it sends beyond them stays unparsed, then unread, so that it takes
+  neither memory nor the time of others.
 * Heads and trailers have limits, which also bound what is kept of a head that never ends; a head has its time as well.
 * Trailers are no headers: they are dropped.
 * An HTTP/1.0 client gets no chunks: its answer ends with the connection, and one that broke off with a reset.
@@ -15,11 +17,13 @@ import asyncio
 import logging
 import socket
 import struct
+from collections import deque
 from collections.abc import Awaitable, Callable
 from itertools import chain
 from typing import Any
 
 import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from demur.proxy import errors, headers
@@ -31,7 +35,9 @@ logger = logging.getLogger("demur.server")
 MAX_HEAD_BYTES = 256 * 1024
 MAX_TARGET_BYTES = 64 * 1024
 #: Requests that may wait behind a running one while we go on reading: only who reads sees the client leave.
-MAX_WAITING = 16
+MAX_WAITING = 100
+#: Bytes parsed at a time. The parser stops nowhere by itself, and the shortest request takes 16: so many more may wait.
+PIECE = 2048
 #: Seconds in which a refused client may read why, while what it still sends is dropped.
 LINGER = 2.0
 
@@ -50,28 +56,49 @@ class ClientProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._clock: asyncio.TimerHandle | None = None
         self._in_head = self._in_body = False
-        self._cycles: list[RequestResponseCycle] = []  # those not yet answered, and perhaps the one before
+        self._cycles: deque[RequestResponseCycle] = deque()  # those not yet answered, and perhaps the one before
+        self._unparsed = memoryview(b"")
         self._refused = False
         self._advanced = False  # the parser got a head, a piece of a body or the end of a message
         self._unfinished = 0  # bytes since then
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = _Flow(transport, self._full)
         self._start_clock()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
         self._unset_keepalive_if_required()
+        self._unparsed = memoryview(bytes(self._unparsed) + data if self._unparsed else data)
+        self._parse_on()
+        if self.pipeline:  # whose last has paused the reading
+            self.flow.resume_reading()
+
+    def _parse_on(self) -> None:
+        """Parses what came as far as its requests may wait."""
+        while self._unparsed and len(self.pipeline) < MAX_WAITING:
+            piece, self._unparsed = self._unparsed[:PIECE], self._unparsed[PIECE:]
+            self._parse_piece(piece)
+
+    def _full(self) -> bool:
+        """Whether no more is read before a request is answered: so many wait, or so long is the body of one of them."""
+        return bool(self._unparsed or len(self.pipeline) >= MAX_WAITING) or (
+            bool(self.pipeline) and len(self.cycle.body) > HIGH_WATER_LIMIT
+        )
+
+    def _parse_piece(self, piece: memoryview) -> None:
         self._advanced = False
         try:
-            self._parse(data)
+            self._parse(piece)
         except httptools.HttpParserError as exc:
             self._refuse(exc.__context__ if isinstance(exc.__context__, OwnError) else errors.malformed())
+            return
         if self._advanced:
             self._unfinished = 0
             return
-        self._unfinished += len(data)
+        self._unfinished += len(piece)
         if self._unfinished > MAX_HEAD_BYTES:
             self._refuse(self._too_long())
         elif not self._in_body:
@@ -80,6 +107,7 @@ class ClientProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head = True
+        self._stop_clock()  # it may run since an empty line before
         self._start_clock()
 
     def on_headers_complete(self) -> None:
@@ -98,10 +126,9 @@ class ClientProtocol(HttpToolsProtocol):
         self._in_head, self._in_body = False, True
         super().on_headers_complete()
         self.headers = []  # for trailers
-        cycle = self.cycle
-        self._cycles = [*(open for open in self._cycles if not open.response_complete), cycle]
-        if 0 < len(self.pipeline) <= MAX_WAITING:
-            self.flow.resume_reading()
+        while self._cycles and self._cycles[0].response_complete:
+            self._cycles.popleft()
+        self._cycles.append(self.cycle)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         super()._start_asgi_task(cycle, _unchunked(app, cycle) if cycle.scope["http_version"] == "1.0" else app)
@@ -119,12 +146,17 @@ class ClientProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._in_body and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        self._parse_on()
+        self.flow.resume_reading()
+        if self._in_body:
             self._start_clock()  # nobody reads the rest of the body
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clock()
         self._give_up()
+        self._unparsed = memoryview(b"")
         super().connection_lost(exc)
 
     def _start_clock(self) -> None:
@@ -152,8 +184,7 @@ class ClientProtocol(HttpToolsProtocol):
                 cycle.disconnected = True
                 cycle.message_event.set()
 
-    def _parse(self, data: bytes) -> None:
-        rest = memoryview(data)
+    def _parse(self, rest: memoryview) -> None:
         while rest:
             try:
                 self.parser.feed_data(rest)
@@ -183,6 +214,7 @@ class ClientProtocol(HttpToolsProtocol):
     def _refuse(self, error: OwnError) -> None:
         """Answers with `error` if the request that it is about is the next to be answered; reads no more."""
         self._refused = True
+        self._unparsed = memoryview(b"")
         logger.debug("a request from a client was refused: %s", error)
         cycle = self.cycle
         if (
@@ -201,6 +233,18 @@ class ClientProtocol(HttpToolsProtocol):
             self.transport.close()
         else:
             cycle.keep_alive = False  # what stands before it is answered, then the connection closes
+
+
+class _Flow(FlowControl):
+    """Reads on only while there is room: uvicorn does so after each answer, and for each request that is awaited."""
+
+    def __init__(self, transport: asyncio.Transport, full: Callable[[], bool]) -> None:
+        super().__init__(transport)
+        self._full = full
+
+    def resume_reading(self) -> None:
+        if not self._full():
+            super().resume_reading()
 
 
 def _unchunked(app: Any, cycle: RequestResponseCycle) -> Any:

@@ -42,6 +42,8 @@ FINE = whole(completion("Fine."))
 STOP = event({}, "stop")
 #: Seconds of `client_timeout` in these tests, and of a wait that is sure to be longer.
 SHORT, LONG = 0.3, 0.6
+#: Seconds of it where parts of it are slept through.
+ROOMY = 2.0
 
 
 def limited(test: Callable[[Proxy, Upstream], Awaitable[None]], *steps: Any, **settings: Any) -> None:
@@ -184,6 +186,23 @@ def test_a_stray_line_end_breaks_nothing() -> None:
             assert (answer.status, answer.clean, answer.body[-len(DONE) :]) == (200, True, DONE)
 
     limited(test, head(), chunk(say("Fine")), 3 * LONG, chunk(STOP + DONE), END, client_timeout=SHORT)
+
+
+def test_a_stray_line_end_takes_no_time_from_the_next_head() -> None:
+    async def test(px: Proxy, up: Upstream) -> None:
+        async with connection(px) as (reader, writer), asyncio.timeout(20):
+            for _ in range(2):
+                writer.write(request("GET", "/-/healthy"))
+                assert (await read_answer(reader)).status == 200
+                writer.write(b"\r\n")
+                await asyncio.sleep(0.7 * ROOMY)
+                sent = request("GET", "/-/healthy")
+                writer.write(sent[:20])
+                await asyncio.sleep(0.6 * ROOMY)
+                writer.write(sent[20:])
+                assert (await read_answer(reader)).status == 200
+
+    limited(test, client_timeout=ROOMY)
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/files"])

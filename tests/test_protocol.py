@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import tracemalloc
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -26,7 +28,7 @@ from fake_upstream import (
     whole,
 )
 
-from demur.proxy.protocol import MAX_HEAD_BYTES, MAX_TARGET_BYTES
+from demur.proxy.protocol import MAX_HEAD_BYTES, MAX_TARGET_BYTES, MAX_WAITING, PIECE, ClientProtocol
 
 FINE = whole(completion("Fine."))
 H2C = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
@@ -121,6 +123,102 @@ def test_pipelined_requests_are_answered_in_order() -> None:
             assert [(await read_answer(reader)).body for _ in range(3)] == [b"one", b"two", b"three"]
 
     asyncio.run(run())
+
+
+class Heads:
+    """Counts the heads that were parsed, and the requests that waited at most behind the one that ran."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.parsed = self.waiting = self.kept = 0
+        real = ClientProtocol.on_headers_complete
+
+        def counted(protocol: ClientProtocol) -> None:
+            real(protocol)
+            self.parsed += 1
+            self.waiting = max(self.waiting, len(protocol.pipeline))
+            self.kept = max(self.kept, len(protocol._cycles))
+
+        monkeypatch.setattr(ClientProtocol, "on_headers_complete", counted)
+
+
+#: The shortest request, how many of it one client sends at once, and how many of them may wait.
+SHORTEST = b"GET / HTTP/1.1\r\n\r\n"
+FLOOD = 4000
+BOUND = MAX_WAITING + PIECE // 16
+
+
+@pytest.mark.parametrize("sent", [SHORTEST, request("GET", "/-/healthy")], ids=["proxied", "own"])
+def test_clients_that_pipeline_thousands_hold_up_nobody(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    heads = Heads(monkeypatch)
+
+    async def run() -> None:
+        async with upstream(60.0) as up, proxy(up.url) as px, AsyncExitStack() as stack, asyncio.timeout(60):
+            floods = [await stack.enter_async_context(connection(px)) for _ in range(5)]
+            reader, writer = await stack.enter_async_context(connection(px))
+            for _, flooding in floods:
+                flooding.write(sent * FLOOD)
+            while not heads.parsed:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            writer.write(request("GET", "/-/healthy"))
+            assert (await read_answer(reader)).status == 200
+            # Not after what the others sent: those five have their turns, in which few of their requests are read.
+            assert heads.parsed < 5 * FLOOD / 4
+            await asyncio.sleep(0.2)
+            assert MAX_WAITING <= heads.waiting <= BOUND
+            assert heads.kept <= BOUND + 2
+
+    asyncio.run(run())
+
+
+def test_thousands_of_pipelined_requests_are_all_answered_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    heads = Heads(monkeypatch)
+
+    async def run() -> None:
+        async with upstream(0.3, FINE) as up, proxy(up.url) as px, connection(px) as (reader, writer):
+            kinds = [number % 7 == 0 for number in range(FLOOD)]
+            sent = b"".join(request("GET", "/-/healthy" if kind else "/-/verdicts/none") for kind in kinds)
+            async with asyncio.timeout(60):
+                writer.write(ask("How?"))
+                for start in range(0, len(sent), 10_001):  # many reads, cut anywhere
+                    writer.write(sent[start : start + 10_001])
+                    await asyncio.sleep(0.001)
+                writer.write(ask("Last?"))
+                answers = [await read_answer(reader) for _ in range(FLOOD + 2)]
+            assert [answer.status for answer in answers] == [200, *(200 if kind else 404 for kind in kinds), 200]
+            assert heads.waiting <= BOUND
+            assert heads.parsed == FLOOD + 2
+
+    asyncio.run(run())
+
+
+def test_bodies_of_requests_that_wait_are_not_collected() -> None:
+    """Each answer frees one place: that is no reason to read on while a long body waits for its turn."""
+
+    async def run() -> None:
+        async with upstream(0.05, FINE) as up, proxy(up.url) as px, connection(px) as (reader, writer):
+            async with asyncio.timeout(60):
+                writer.write(request("GET", "/v1/models") * 20)
+                body = b"x" * 20_000_000
+                sending = asyncio.ensure_future(_send(writer, request("POST", "/v1/files", body)))
+                for _ in range(10):
+                    assert (await read_answer(reader)).status == 200
+                assert not sending.done()
+                assert max(len(protocol.cycle.body) for protocol in _protocols()) < 1_000_000
+                for _ in range(11):
+                    assert (await read_answer(reader)).status == 200
+                await sending
+            assert up.requests[-1].body == body
+
+    asyncio.run(run())
+
+
+async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(data)
+    await writer.drain()
+
+
+def _protocols() -> list[ClientProtocol]:
+    return [found for found in gc.get_objects() if isinstance(found, ClientProtocol) and found.parser is not None]
 
 
 HUGE = b"v" * MAX_HEAD_BYTES
