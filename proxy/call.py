@@ -2,13 +2,17 @@
 
 The messages go on as they came and when they came, with these exceptions: a start that gets our headers; a complete
 answer, which waits until it is whole; the finish chunk of a stream; the beginning of one, if the settings say so.
+
+Every message that the application sends is put into one list, in one place, and goes on from there, in another: so each
+goes on exactly once, whatever fails in looking at it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -49,7 +53,10 @@ class Call:
         self._left = False
         # The answer.
         self._started = False
-        self._held: list[Message] = []  # of a complete answer until it is whole, of a stream as its hold says
+        self._signed = False  # the start has its headers
+        self._failed = False  # nothing is looked at any more
+        self._waits = False  # a complete answer until it is whole, a stream as its hold says
+        self._held: list[Message] = []  # what has not gone on
         self._parts: list[bytes] = []
         self._length = 0
         self._late = b""  # to be judged once it has gone on
@@ -62,12 +69,13 @@ class Call:
 
     async def receive(self) -> Message:
         message = await self._receive()
-        match message["type"]:
-            case "http.request":
-                self._take_request(message.get("body", b""))
-                self._read = not message.get("more_body", False)
-            case "http.disconnect":
-                self._left = True
+        with self._looking():
+            match message["type"]:
+                case "http.request":
+                    self._take_request(message.get("body", b""))
+                    self._read = not message.get("more_body", False)
+                case "http.disconnect":
+                    self._left = True
         return message
 
     async def send(self, message: Message) -> None:
@@ -79,10 +87,12 @@ class Call:
 
     async def _pass_on(self, message: Message) -> None:
         try:
-            ready = await self._take(message)
-        except Exception:
-            logger.exception("an answer could not be observed; it passes unchanged")
-            ready = self._give_up(message)
+            message = _copy(message)
+            instead = await self._take(message)
+        except Exception as error:
+            instead = [*_piece(self._give_up(error)), message]
+        self._held += instead
+        ready = [] if self._waits else self._release()
         if self._whole:
             self._tell_early()
         try:
@@ -93,7 +103,8 @@ class Call:
             raise
         if self._late:
             late, self._late = self._late, b""
-            self._witness.later(late)
+            with self._looking():
+                self._witness.later(late)
         if self._whole:
             self._end()
 
@@ -114,16 +125,13 @@ class Call:
         self._over = True
         if self._left:
             end, error = "client_disconnect", "the client closed its connection"
-        ready: list[Message] = []
-        try:
+        with self._looking():
             if not self._started:
                 self._read_ask()
-            rest = self._witness.release()
+            self._held += _piece(self._witness.release())
+        with self._looking():
             self._witness.ended(end, error)
-            ready = [*self._release(), *_piece(rest)]
-        except Exception:
-            logger.exception("the end of an exchange could not be observed")
-            ready = self._held
+        ready = self._release()
         self._tell_early()
         self._end()
         if not self._left:
@@ -131,7 +139,7 @@ class Call:
                 await self._send_on(ready)
 
     async def _take(self, message: Message) -> list[Message]:
-        """What goes on now that the application has sent `message`."""
+        """What goes on in the place of `message`, at once or when the wait is over."""
         kind = message["type"]
         if kind == "http.response.start":
             return self._take_start(message)
@@ -140,75 +148,73 @@ class Call:
         if kind in _FROM_FILE:
             return self._take_file(message)
         if kind != "http.response.body":
-            if self._held:
-                self._held.append(message)
-                return []
             return [message]
         body, self._whole = message.get("body", b""), not message.get("more_body", False)
-        match self._witness.way:
-            case Way.WHOLE if self._held:
-                return await self._take_part(message, body)
+        witness = self._witness
+        if witness.way is Way.WHOLE and body and not self._length and witness.begins(body) is Way.STREAM:
+            self._begin_stream()
+        match witness.way:
+            case Way.WHOLE if self._waits:
+                await self._take_part(body)
             case Way.STREAM:
                 return self._take_piece(message, body)
         return [message]
 
     def _take_start(self, message: Message) -> list[Message]:
+        if self._started:  # that is for the server to refuse
+            return [*_piece(self._give_up(None)), message]
         self._started = True
         self._read_ask()
-        head = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
-        if self._witness.answered(message["status"], head) is Way.WHOLE:
-            self._held = [message]
-            return []
+        match self._witness.answered(message["status"], message.get("headers", [])):
+            case Way.WHOLE:
+                self._waits = True
+            case Way.STREAM:
+                self._begin_stream()
+            case _:
+                self._start_spans()
+                self._observers.pending(self._record.id)
+        return [message]
+
+    def _begin_stream(self) -> None:
         self._start_spans()
         self._observers.pending(self._record.id)
         hold = self._listeners.hold
-        if hold is None or self._witness.way is not Way.STREAM:
-            return [self._with_head(message)]
-        self._held = [message]
-        if hold.seconds is not None:
+        self._waits = hold is not None
+        if not self._waits:
+            self._sign()
+        elif hold is not None and hold.seconds is not None:
             self._timer = asyncio.get_running_loop().call_later(hold.seconds, self._due)
-        return []
 
-    async def _take_part(self, message: Message, body: bytes) -> list[Message]:
+    async def _take_part(self, body: bytes) -> None:
         """Of a complete answer."""
-        self._held.append(message)
         self._parts.append(body)
         self._length += len(body)
-        if not self._witness.too_large(self._length):
-            if not self._whole:
-                return []
+        if self._witness.too_large(self._length):
+            self._waits = False
+        elif self._whole:
             await self._witness.whole(b"".join(self._parts))
-        return self._release()
+            self._waits = False
 
     def _take_piece(self, message: Message, body: bytes) -> list[Message]:
         """Of a stream."""
-        witness = self._witness
-        if self._held:
-            return self._hold_piece(message, body)
-        if self._whole:
-            ready = (witness.feed(body) if body else b"") + witness.close()
-            witness.stream_ended(cut=False)
-            return [message if ready == body else {**message, "body": ready}]
-        if witness.passes(body):
+        witness, hold = self._witness, self._listeners.hold
+        if not self._waits and not self._whole and witness.passes(body):
             self._late = body
             return [message]
-        ready = witness.feed(body)
+        ready = witness.feed(body) if body else b""
+        try:
+            if self._whole:
+                ready += witness.close()
+                witness.stream_ended(cut=False)
+            self._length += len(ready)
+            if self._waits:
+                over = hold is None or hold.is_over(witness.heard, self._length)
+                self._waits = not (self._whole or over)
+        except Exception as error:
+            ready += self._give_up(error)
         if ready == body:
             return [message]
-        return [{**message, "body": ready}] if ready else []
-
-    def _hold_piece(self, message: Message, body: bytes) -> list[Message]:
-        """Of a stream whose head waits for an early verdict, or for the final one."""
-        witness, hold = self._witness, self._listeners.hold
-        ready = witness.feed(body) if body else b""
-        if self._whole:
-            ready += witness.close()
-            witness.stream_ended(cut=False)
-        self._held.append({**message, "body": ready})
-        self._length += len(ready)
-        if self._whole or hold is None or hold.is_over(witness.heard, self._length):
-            return self._release()
-        return []
+        return [{**message, "body": ready}] if ready or self._whole else []
 
     def _due(self) -> None:
         """The head of a stream has waited long enough."""
@@ -216,14 +222,8 @@ class Call:
 
     async def _open(self) -> None:
         async with self._sending:
-            if self._over:
-                return
-            try:
-                ready = self._release()
-            except Exception:
-                logger.exception("the beginning of a stream could not be observed; it passes unchanged")
-                ready, self._held = self._held, []
-            await self._send_on(ready)
+            if not self._over:
+                await self._send_on(self._release())
 
     async def _send_on(self, messages: list[Message]) -> None:
         """What the application has sent before; it hears of no fault in that."""
@@ -238,32 +238,49 @@ class Call:
     def _take_file(self, message: Message) -> list[Message]:
         """Of an answer that the server sends from a file: nobody here has seen it."""
         self._whole = message["type"] == "http.response.pathsend" or not message.get("more_body", False)
-        rest = self._witness.release()
+        self._held += _piece(self._witness.release())
+        self._waits = False
         self._witness.stream_ended(cut=True)
         self._witness.unjudged("not_classified", "the answer was sent from a file")
-        return [*self._release(), *_piece(rest), message]
+        return [message]
 
     def _release(self) -> list[Message]:
         """All that was held, the start with the verdict."""
-        if not self._held:
-            return []
-        self._start_spans()
-        ready = [self._with_head(self._held[0], early=True), *self._held[1:]]
-        self._held, self._parts = [], []
+        self._waits = False
+        if self._started and self._held:
+            self._sign(early=True)
+        ready, self._held, self._parts = self._held, [], []
         return ready
 
-    def _with_head(self, start: Message, *, early: bool = False) -> Message:
-        return {**start, "headers": self._witness.head(early=early)}
+    def _sign(self, *, early: bool = False) -> None:
+        """Gives the start, which is the first of what is held, its headers."""
+        if self._signed or not self._held:
+            return
+        self._signed = True
+        start, head = self._held[0], None
+        with self._looking():
+            self._start_spans()
+            head = None if self._failed else self._witness.head(early=early)
+        if head is None:
+            head = start.get("headers", [])
+            if self._record.stream:  # it may have got its key before the fault
+                head = [(name, value) for name, value in head if name.lower() != b"content-length"]
+        self._held[0] = {**start, "headers": head}
 
-    def _give_up(self, message: Message) -> list[Message]:
-        """Observing has failed: all that was held, as it came, and `message`; nothing is held from now on."""
-        self._witness.way = Way.UNREADABLE
-        rest = self._witness.release()
-        ready = [*(each for each in self._held if each is not message), *_piece(rest)]
-        self._held, self._parts = [], []
-        if self._witness.verdict is None:
-            self._witness.unjudged("not_classified", "it could not be observed")
-        return [*ready, message]
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """A fault in it ends the looking, and nothing else."""
+        try:
+            yield
+        except Exception as error:
+            self._held += _piece(self._give_up(error))
+
+    def _give_up(self, error: Exception | None) -> bytes:
+        """Looking has failed, or makes no sense: nothing more is judged or held. What is left of a stream."""
+        logger.error("an answer could not be observed; it passes unchanged", exc_info=error)
+        self._failed = True
+        self._waits = False
+        return self._witness.give_up()
 
     def _take_request(self, piece: bytes) -> None:
         self._size += len(piece)
@@ -302,7 +319,23 @@ class Call:
         self._over = True
         if self._timer is not None:
             self._timer.cancel()
-        self._observers.ended(self._record.exchange(), self._record.spans)
+        try:
+            exchange = self._record.exchange()
+        except Exception:
+            logger.exception("an exchange could not be summed up; nobody hears of it")
+            self._observers.lost()
+        else:
+            self._observers.ended(exchange, self._record.spans)
+
+
+def _copy(message: Message) -> Message:
+    """The application may use a message, its buffer or its list of headers again, once it was sent."""
+    copy = {**message}
+    if "body" in copy:
+        copy["body"] = bytes(copy["body"])
+    if "headers" in copy:
+        copy["headers"] = [(bytes(name), bytes(value)) for name, value in copy["headers"]]
+    return copy
 
 
 def _piece(body: bytes) -> list[Message]:

@@ -88,9 +88,11 @@ class RefusalTransport(_Wrapper):
                 _read(watch, source)
                 _at_once(watch.judge())
         except BaseException as error:
-            watch.failed(error)
-            if response is not None:
-                response.close()
+            try:
+                watch.failed(error)
+            finally:
+                if response is not None:
+                    response.close()
             raise
         return watch.response(response, _kind(response, _Body, "SyncByteStream")(watch, source, response))
 
@@ -127,9 +129,11 @@ class AsyncRefusalTransport(_Wrapper):
                 await _read_async(watch, source)
                 await _in_turns(watch.judge())
         except BaseException as error:
-            watch.failed(error)
-            if response is not None:
-                await response.aclose()
+            try:
+                watch.failed(error)
+            finally:
+                if response is not None:
+                    await response.aclose()
             raise
         return watch.response(response, _kind(response, _AsyncBody, "AsyncByteStream")(watch, source, response))
 
@@ -150,7 +154,7 @@ class AsyncRefusalTransport(_Wrapper):
 
 
 def _read(watch: Watch, source: Iterator[bytes]) -> None:
-    """All of a whole answer, or as much as is judged. An error is for who reads the answer."""
+    """All of a whole answer, or as much as is judged of it at once. An error is for who reads the answer."""
     try:
         for piece in source:
             if not watch.takes(piece):
@@ -178,7 +182,9 @@ class _Body:
 
     def __iter__(self) -> Iterator[bytes]:
         watch = self._watch
-        yield from watch.held
+        for piece in watch.held:
+            if ready := watch.passing(piece):
+                yield ready
         if watch.error is not None:
             raise watch.error
         try:
@@ -193,8 +199,10 @@ class _Body:
             yield rest
 
     def close(self) -> None:
-        self._watch.closed()
-        self._stream.close()
+        try:
+            self._watch.closed()
+        finally:
+            self._stream.close()
 
 
 class _AsyncBody:
@@ -206,7 +214,8 @@ class _AsyncBody:
     async def __aiter__(self) -> AsyncIterator[bytes]:
         watch = self._watch
         for piece in watch.held:
-            yield piece
+            if ready := watch.passing(piece):
+                yield ready
         if watch.error is not None:
             raise watch.error
         try:
@@ -221,8 +230,10 @@ class _AsyncBody:
             yield rest
 
     async def aclose(self) -> None:
-        self._watch.closed()
-        await self._stream.aclose()
+        try:
+            self._watch.closed()
+        finally:
+            await self._stream.aclose()
 
 
 def _kind(response: Any, body: type, base: str) -> Any:

@@ -7,7 +7,8 @@ alike, and are told apart by nothing but their names. Nothing here fails an exch
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from demur.classifier.verdict import Verdict
@@ -53,30 +54,30 @@ class Watch:
 
     def answered(self, response: Any) -> Way:
         """The head has come. UNREAD: nobody will look at this answer."""
-        try:
+        with self._looking():
             self._read_ask()
             return self._witness.answered(response.status_code, list(response.headers.raw))
-        except Exception as error:
-            complain("an answer could not be observed; it passes unchanged", error)
-            self._over = True
-            return Way.UNREAD
+        self._tell()
+        return Way.UNREAD
 
     def takes(self, piece: bytes) -> bool:
-        """Keeps a piece of a whole answer; False: it is too large, the rest is for the client only."""
+        """Keeps a piece of a whole answer; False: the rest is not to be waited for, it is too large or a stream."""
+        first = not self._size
         self.held.append(piece)
         self._size += len(piece)
-        return not self._witness.too_large(self._size)
+        with self._looking():
+            if first and piece and self._witness.begins(piece) is Way.STREAM:
+                return False
+            return not self._witness.too_large(self._size)
+        return False
 
     async def judge(self) -> None:
-        """The whole answer is held, or what came of it before `error`."""
+        """The whole answer is held, or what came of it before `error`, or the beginning of a stream."""
         if self.error is not None:
             self.failed(self.error)
-        elif self._witness.verdict is None:
-            try:
+        elif self._witness.way is Way.WHOLE and self._witness.verdict is None:
+            with self._looking():
                 await self._witness.whole(b"".join(self.held))
-            except Exception as error:
-                complain("an answer could not be judged; it passes unchanged", error)
-                self._witness.unjudged("not_classified", "it could not be judged")
             self._tell()
 
     def response(self, response: Any, stream: Any) -> Any:
@@ -95,24 +96,37 @@ class Watch:
 
     def passing(self, piece: bytes) -> bytes:
         """What the client gets now that `piece` has come; which is judged once it asks for more, or for no more."""
-        self._catch_up()
-        if self._witness.passes(piece):
-            self._late = piece
-            return piece
-        return self._witness.feed(piece)
+        witness = self._witness
+        try:
+            self._catch_up()
+            if witness.way is Way.UNREADABLE:
+                return piece
+            if witness.passes(piece):
+                self._late = piece
+                return piece
+            return witness.feed(piece)
+        except Exception as error:
+            return self._give_up(error) + piece
 
     def broken(self, error: BaseException) -> bytes:
         """The transport raised `error` instead of a piece; what the client has still to get before it meets that."""
-        self._catch_up()
-        rest = self._witness.release()
+        try:
+            self._catch_up()
+            rest = self._witness.release()
+        except Exception as fault:
+            rest = self._give_up(fault)
         self.failed(error)
         return rest
 
     def close(self) -> bytes:
         """All has come; what the client has still to get."""
-        self._catch_up()
-        rest = self._witness.close()
-        self._witness.stream_ended(cut=False)
+        try:
+            self._catch_up()
+            rest = self._witness.close()
+        except Exception as error:
+            rest = self._give_up(error)
+        with self._looking():
+            self._witness.stream_ended(cut=False)
         self._tell()
         return rest
 
@@ -121,22 +135,39 @@ class Watch:
         if self._over:
             return
         before = self._witness.record.status_code is None
-        if before:
-            self._read_ask()
         name = type(error).__name__
         if isinstance(error, Exception):
             end: End = (_BEFORE if before else _AFTER).get(name, "upstream_error")
         else:  # cancelled, interrupted
             end = "client_disconnect"
-        self._witness.ended(end, name)
+        with self._looking():
+            if before:
+                self._read_ask()
+        with self._looking():
+            self._witness.ended(end, name)
         self._tell()
 
     def closed(self) -> None:
         """The client wants no more."""
         if not self._over:
-            self._catch_up()
-            self._witness.ended("client_disconnect", "the client closed its connection")
+            with self._looking():
+                self._catch_up()
+            with self._looking():
+                self._witness.ended("client_disconnect", "the client closed its connection")
             self._tell()
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """A fault in it ends the looking, and nothing else. Not where bytes are kept back."""
+        try:
+            yield
+        except Exception as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> bytes:
+        """What is left of a stream."""
+        complain("an exchange could not be observed; it passes unchanged", error)
+        return self._witness.give_up()
 
     def _catch_up(self) -> None:
         if self._late:
@@ -159,6 +190,11 @@ class Watch:
         self._extensions[VERDICT] = verdict
         if self._on_verdict is not None:
             try:
-                self._on_verdict(verdict, self._witness.record.exchange())
+                exchange = self._witness.record.exchange()
+            except Exception as error:
+                complain("on_verdict hears nothing of an exchange that could not be summed up", error)
+                return
+            try:
+                self._on_verdict(verdict, exchange)
             except Exception as error:
                 complain("on_verdict failed", error)

@@ -177,6 +177,12 @@ class Observers:
         if self._store is not None:
             self.attempt("verdict store", partial(self._store.put, verdict.id, verdict))
 
+    def lost(self) -> None:
+        """An exchange is over of which nobody can be told."""
+        self.in_flight -= 1
+        if not self.in_flight:
+            self.idle.set()
+
     def ended(self, exchange: Exchange, spans: Spans | None) -> None:
         self.in_flight -= 1
         if exchange.verdict is not None:

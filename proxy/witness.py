@@ -59,9 +59,9 @@ class Witness:
     """One exchange. `record.api` is None when its path is not judged: then nothing else here is to be called.
 
     In this order: `asked`, `answered`, then for a `Way.STREAM` each piece to `passes` and `later`, or to `feed`, and at
-    the end `close` (or `release`, when it broke off) and `stream_ended`; for a `Way.WHOLE` the whole body to `whole`.
-    `head` is what the client gets; of a whole answer once it is judged. `path` has no query; names in `headers`, the
-    request's, are in lower case.
+    the end `close` (or `release`, when it broke off) and `stream_ended`; for a `Way.WHOLE` the first piece to `begins`,
+    and the whole body to `whole`. `head` is what the client gets; of a whole answer once it is judged. Who meets an
+    exception of any of these calls `give_up`. `path` has no query; names in `headers` (of the request) are lower case.
     """
 
     def __init__(self, judging: Judging, *, method: str, path: bytes, headers: Headers, server: Server) -> None:
@@ -87,20 +87,33 @@ class Witness:
         self._head = head = [(name.lower(), value) for name, value in head]
         self.way = way_of(record.api, record.path, status, head)
         if self.way is Way.STREAM:
-            record.stream = True
-            self._inspection, self._finish = passage.open_stream(
-                self._judging.settings,
-                self._judging.classifier,
-                ask=record.ask,
-                api=record.api,
-                path=record.path,
-                status=status,
-                head=head,
-                id=record.id,
-            )
+            self._open_stream()
         elif self.way is Way.UNREADABLE:
             self.unjudged("unparsed", passage.unread_reason(head))
         return self.way
+
+    def begins(self, piece: bytes) -> Way:
+        """The way of a whole answer now that its first bytes are there: it may be a stream that does not say so."""
+        if self.way is Way.WHOLE and coding_of(self._head) is None and passage.begins_like_events(piece):
+            self.way = Way.STREAM
+            self._open_stream()
+        return self.way
+
+    def _open_stream(self) -> None:
+        record = self.record
+        assert record.api is not None
+        assert record.status_code is not None
+        record.stream = True
+        self._inspection, self._finish = passage.open_stream(
+            self._judging.settings,
+            self._judging.classifier,
+            ask=record.ask,
+            api=record.api,
+            path=record.path,
+            status=record.status_code,
+            head=self._head,
+            id=record.id,
+        )
 
     def head(self, *, early: bool = False) -> Headers:
         """The answer's headers with ours; its length goes where the body gets a key more. `early`: of a stream that
@@ -152,8 +165,7 @@ class Witness:
                 rest = finish.close()
             except Exception as error:
                 self._give_up_key(error)
-        if self._inspection is not None:
-            self._inspection.close()
+        self._finish = None
         return rest
 
     def release(self) -> bytes:
@@ -167,6 +179,8 @@ class Witness:
         if (inspection := self._inspection) is None:
             return
         record, self._inspection = self.record, None
+        if not cut:
+            inspection.close()
         record.first_event = inspection.first_event
         record.done_marker = inspection.done
         record.judge(inspection.finish(cut=cut and not inspection.done))
@@ -203,6 +217,17 @@ class Witness:
         self.stream_ended(cut=True)
         if not (end == "client_disconnect" and self.record.done_marker):
             self.record.ended(end, error)
+
+    def give_up(self) -> bytes:
+        """Looking has failed: nothing more is judged or added. What is left of a stream, as it came."""
+        self.way, self._inspection = Way.UNREADABLE, None
+        rest = self.release()
+        if self.verdict is None:
+            try:
+                self.unjudged("not_classified", "it could not be observed")
+            except Exception as error:
+                logger.error("an exchange is left without a verdict", exc_info=error)
+        return rest
 
     @property
     def verdict(self) -> Verdict | None:

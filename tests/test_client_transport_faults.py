@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from fake_upstream import DONE, completion, event, say, whole
 from test_client_transport import ASK, GIVEN, Told, before, wrapped
 from test_middleware import KEY, REFUSED, STREAM
+from test_middleware_life import KINDS, WHERE, fails_from
 
 from demur.classifier.judge import default_classifier
 from demur.config import ConfigError, Settings
@@ -70,6 +72,81 @@ def test_a_fault_in_observing_changes_no_answer(where: str, kind: str, monkeypat
     with httpx2.Client(transport=transport(answering(body, kind))) as client:
         response = client.post("http://a.test/v1/chat/completions", json=ASK)
     assert (response.status_code, KEY.sub(b"", response.content)) == (200, body)
+
+
+@pytest.mark.parametrize("left_early", [False, True])
+@pytest.mark.parametrize("after", [0, 2])
+@pytest.mark.parametrize("where", WHERE)
+@KINDS
+def test_a_fault_anywhere_reaches_nobody(
+    kind: str, where: str, after: int, left_early: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails_from(monkeypatch, where, after)
+    body = REFUSED if kind == "application/json" else STREAM
+    told = Told()
+
+    def answer(_: Any) -> httpx2.Response:
+        pieces = [body[i : i + 130] for i in range(0, len(body), 130)]
+        named = {"content-type": kind if "/" in kind else "application/json"}
+        return httpx2.Response(200, headers=named, content=iter(pieces))
+
+    inner = httpx2.MockTransport(answer)
+    with (
+        httpx2.Client(transport=transport(inner, on_verdict=told)) as client,
+        client.stream("POST", "http://a.test/v1/chat/completions", json=ASK) as response,
+    ):
+        pieces = response.iter_raw()
+        got = next(pieces) if left_early else b"".join(pieces)
+    assert response.status_code == 200
+    assert body.startswith(got) if left_early else KEY.sub(b"", got) == body
+    silent = where in ("record.Record.judge", "record.Record.exchange") and not after
+    assert len(told) == (0 if silent else 1)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_a_connection_is_closed_when_on_verdict_is_interrupted(kind: str) -> None:
+    class Interrupted(BaseException):
+        pass
+
+    class Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+        closed = 0
+
+        def __iter__(self) -> Any:
+            yield REFUSED if kind == "application/json" else STREAM
+
+        async def __aiter__(self) -> Any:
+            yield next(iter(self))
+
+        def close(self) -> None:
+            self.closed += 1
+
+        async def aclose(self) -> None:
+            self.closed += 1
+
+    def interrupt(*_: Any) -> None:
+        raise Interrupted
+
+    async def talk(inner: Any) -> None:
+        judging = AsyncRefusalTransport(inner, on_verdict=interrupt, **GIVEN)
+        async with (
+            httpx2.AsyncClient(transport=judging) as client,
+            client.stream("POST", "http://a.test/v1/chat/completions", json=ASK),
+        ):
+            pass
+
+    def talk_in_turn(inner: Any) -> None:
+        with (
+            httpx2.Client(transport=transport(inner, on_verdict=interrupt)) as client,
+            client.stream("POST", "http://a.test/v1/chat/completions", json=ASK),
+        ):
+            pass
+
+    for asynchronous in (False, True):
+        stream = Body()
+        inner = httpx2.MockTransport(lambda _, s=stream: httpx2.Response(200, headers={"content-type": kind}, stream=s))
+        with pytest.raises(Interrupted):
+            asyncio.run(talk(inner)) if asynchronous else talk_in_turn(inner)
+        assert stream.closed == 1
 
 
 def test_a_request_that_is_sent_as_a_stream_is_judged_without_its_ask() -> None:

@@ -182,6 +182,79 @@ def test_nothing_but_the_verdict_is_added_to_the_head_of_a_stream() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+def test_a_stream_goes_on_event_by_event_whatever_its_type(kind: str) -> None:
+    got = Called()
+    counts: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send(start(kind, (b"content-length", str(len(STREAM)).encode())))
+        for each in [b"", *EVENTS]:
+            await send(part(each))
+            counts.append(got.body.count(b"data:"))
+        await send(part(more=False))
+
+    guard, ended = guarded(app)
+
+    async def call(scope: Any, receive: Any, send: Any) -> None:
+        async def noted(message: Any) -> None:
+            got.messages.append(message)
+            await send(message)
+
+        await guard(scope, receive, noted)
+
+    asyncio.run(called(call))
+    assert counts == [0, 1, 2, 3, 4, 5]
+    assert (got.get("x-refusal-verdict"), got.get("content-length")) == ("pending", None)
+    assert (one(ended).stream, len(KEY.findall(got.body))) == (True, 1)
+
+
+# Messages that are used again
+
+
+@pytest.mark.parametrize("settings", [{}, {"buffer": True}], ids=["json", "held stream"])
+def test_an_application_may_use_its_messages_again(settings: dict[str, Any]) -> None:
+    whole = STREAM if settings else REFUSED
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        head = [[b"content-type", b"text/event-stream" if settings else b"application/json"]]
+        message: Message = {"type": "http.response.start", "status": 200, "headers": head}
+        await send(message)
+        message.update(status=500)
+        head.clear()
+        buffer = bytearray(150)
+        message = {"type": "http.response.body", "body": buffer, "more_body": True}
+        for i in range(0, len(whole), 150):
+            buffer[:] = whole[i : i + 150]
+            await send(message)
+        buffer.clear()
+        message["more_body"] = False
+        await send(message)
+
+    got, ended = through(app, **settings)
+    assert (got.status, KEY.sub(b"", got.body), got.get("x-refusal-verdict")) == (200, whole, "hard_refusal")
+    assert got.headers[0][0] == b"content-type"
+    assert label(one(ended)) == ("hard_refusal", "complete")
+
+
+def test_headers_that_can_be_read_once() -> None:
+    head = {**start(), "headers": iter([(b"content-type", b"application/json"), (b"a", b"b")])}
+    got, _ = through(answering(head, part(REFUSED, more=False)))
+    assert (got.get("a"), got.get("x-refusal-verdict")) == ("b", "hard_refusal")
+
+
+@pytest.mark.parametrize("first", [start(), SSE], ids=["json", "stream"])
+@pytest.mark.parametrize("settings", [{}, {"buffer": True}], ids=["", "held"])
+def test_a_second_start_is_the_servers_to_refuse(first: Message, settings: dict[str, Any]) -> None:
+    second = start("text/plain", status=500)
+    got, ended = through(answering(first, part(b"data: {"), second, part(b"x", more=False)), **settings)
+    assert got.kinds == ["start", "body", "start", "body"]
+    assert (got.status, got.messages[2], got.body) == (200, second, b"data: {x")
+    assert one(ended).verdict is not None
+
+
 # What passes untouched
 
 

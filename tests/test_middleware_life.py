@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from applications import Called, Message, answering, called, part, start
 from test_middleware import EVENTS, KEY, REFUSED, SSE, STREAM, guarded, through
 
-from demur.classifier.judge import default_classifier
+from demur.classifier.judge import Classifier, default_classifier
 from demur.config import Settings
 from demur.proxy.middleware import ID, RefusalMiddleware
 from demur.proxy.observe import Exchange
@@ -40,6 +42,64 @@ def test_a_fault_in_observing_changes_no_answer(
     assert ("could not be observed" in caplog.text) == bool(
         {"asked", "answered", "head"} & {where} or stream != (where == "whole")
     )
+
+
+#: What may fail below the calls of a witness.
+WHERE = [
+    *[f"inspection.StreamInspection.{name}" for name in ("later", "feed", "close", "finish", "so_far")],
+    *[f"finish.FinishChunk.{name}" for name in ("passes", "feed", "close")],
+    *[f"record.Record.{name}" for name in ("asked", "judge", "ended", "exchange")],
+    *[f"witness.Witness.{name}" for name in ("begins", "ended", "too_large", "later")],
+]
+KINDS = pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "events that say json"])
+
+
+def fails_from(monkeypatch: pytest.MonkeyPatch, where: str, after: int) -> None:
+    """`where` raises from its `after`th call on."""
+    owner, _, name = f"demur.proxy.{where}".rpartition(".")
+    module, _, kind = owner.rpartition(".")
+    cls = getattr(importlib.import_module(module), kind)
+    real, calls = getattr(cls, name), itertools.count()
+
+    def fail(*args: Any, **named: Any) -> Any:
+        if next(calls) >= after:
+            raise RuntimeError("a fault")
+        return real(*args, **named)
+
+    monkeypatch.setattr(cls, name, fail)
+
+
+@pytest.mark.parametrize("settings", [{}, {"hold_chars": 20}, {"stream_verdict": "off"}], ids=["", "held", "off"])
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("after", [0, 2])
+@pytest.mark.parametrize("where", WHERE)
+@KINDS
+def test_a_fault_anywhere_reaches_nobody(
+    kind: str, where: str, after: int, cut: bool, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails_from(monkeypatch, where, after)
+    whole = REFUSED if kind == "application/json" else STREAM
+    sent = [part(whole[i : i + 130]) for i in range(0, len(whole), 130)]
+    head = start(kind if "/" in kind else "application/json", (b"a", b"b"))
+    guard, ended = guarded(answering(head, *sent, *([] if cut else [part(more=False)])), **settings)
+    got = asyncio.run(called(guard))
+    assert got.error is None
+    assert KEY.sub(b"", got.body) == whole
+    assert (got.status, got.headers[:2]) == (200, head["headers"])
+    lost = where == "record.Record.exchange" and not after
+    assert [exchange.id for exchange in ended] == ([] if lost else [got.scope[ID]])
+    assert guard._listeners is not None
+    assert guard._listeners.observers.in_flight == 0
+
+
+def test_what_was_held_goes_on_once_when_its_head_fails() -> None:
+    classifier = Classifier()
+    classifier.name = "d\u00e9mur"  # no header can say that
+    guard = RefusalMiddleware(
+        answering(SSE, *map(part, EVENTS), part(more=False)), settings=Settings(hold_chars=20), classifier=classifier
+    )
+    got = asyncio.run(called(guard))
+    assert (got.error, KEY.sub(b"", got.body), got.headers) == (None, STREAM, SSE["headers"])
 
 
 @pytest.mark.parametrize("where", ["demur.proxy.witness.Record", "demur.proxy.middleware.Server"])

@@ -75,6 +75,14 @@ def matrix() -> Iterator[Any]:
     yield pytest.param(chat_path, 502, "text/html", "", b"<p>Bad gateway", id="html")
     yield pytest.param(chat_path, 200, "application/x-unheard-of", "", b"{}\n{}\n", id="another type")
     yield pytest.param(chat_path, 200, events, "x-odd", b"....", id="unknown coding")
+    stream = PAIRS["chat"][1]
+    for kind in ("", json_type):
+        said = kind or "no type"
+        yield pytest.param(chat_path, 200, kind, "", stream, id=f"{said}, stream")
+        yield pytest.param(chat_path, 200, kind, "", b"\r\n: hi\n\n" + stream, id=f"{said}, blank lines first, stream")
+        yield pytest.param(chat_path, 200, kind, "", several[:-40], id=f"{said}, no end marker, stream")
+        yield pytest.param(chat_path, 429, kind, "", b'data: {"error": {"message": "busy"}}\n\n', id=f"{said}, error")
+        yield pytest.param(chat_path, 200, kind, "gzip", gzip.compress(stream), id=f"{said}, events, gzip")
     lines = b"".join(
         json.dumps({"model": "m", "message": {"content": text}, "done": done}).encode() + b"\n"
         for text, done in [("I can't ", False), ("help with that.", False), ("", True)]
@@ -98,6 +106,10 @@ def plain(headers: Any, body: bytes, verdict: Verdict | None) -> Outcome:
         found["x-refusal-id"] = "ID"
     told = verdict.to_dict() | {"id": "ID"} if verdict else {}
     return found, _ID.sub(b"ID", body), told
+
+
+def head_of(kind: str) -> list[tuple[str, str]]:
+    return [("content-type", kind)] if kind else []
 
 
 def encoded(headers: list[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
@@ -134,12 +146,12 @@ async def through_the_middleware(answer: Answer, sent: dict[str, str], given: di
 
 @pytest.mark.parametrize(("path", "status", "kind", "coding", "body"), list(matrix()))
 def test_all_ways_say_the_same(path: str, status: int, kind: str, coding: str, body: bytes) -> None:
-    same(path, status, [("content-type", kind)] + ([("content-encoding", coding)] if coding else []), body, {})
+    same(path, status, head_of(kind) + ([("content-encoding", coding)] if coding else []), body, {})
 
 
 @STREAMS
 def test_all_ways_leave_a_stream_alone(path: str, status: int, kind: str, coding: str, body: bytes) -> None:
-    same(path, status, [("content-type", kind)], body, {"stream_verdict": "off"})
+    same(path, status, head_of(kind), body, {"stream_verdict": "off"})
 
 
 def same(path: str, status: int, head: list[tuple[str, str]], body: bytes, given: dict[str, Any]) -> None:
@@ -187,7 +199,7 @@ def same(path: str, status: int, head: list[tuple[str, str]], body: bytes, given
 def test_held_streams_have_the_same_verdict_in_their_head(
     path: str, status: int, kind: str, coding: str, body: bytes, given: dict[str, Any]
 ) -> None:
-    answer = (path, status, [("content-type", kind)], body)
+    answer = (path, status, head_of(kind), body)
     expected = asyncio.run(through_the_proxy(answer, SENT, given))
     assert "buffer" not in given or expected[0].get("x-refusal-verdict") != "pending"
     assert asyncio.run(through_the_middleware(answer, SENT, given)) == expected
