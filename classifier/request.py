@@ -13,6 +13,7 @@ from typing import Any, TypedDict, cast
 import msgspec
 
 from demur.classifier import fields
+from demur.classifier.members import members
 from demur.classifier.trace import Ask
 
 _SYSTEM = frozenset({"system", "developer"})
@@ -115,15 +116,18 @@ def read_ask(body: bytes | dict[str, Any], api: str | None = None) -> Ask:
     if _is_costly(body):
         return _without_text(body, "it is large and its JSON unusual", streams)
     request = _decode_loosely(body)
-    return _ask(request, streams) if isinstance(request, dict) else Ask()
+    if isinstance(request, dict):
+        return _ask(request, streams)
+    ask = _without_text(body, "its JSON can't be read", streams)
+    return ask if ask.model else Ask()
 
 
 def read_model(body: bytes) -> str | None:
     """The model that a JSON body names, and nothing else of it; None when it names none. Never raises."""
     try:
-        named = _decode_named(body)
+        named = cast(dict[str, Any], _decode_named(body))
     except _UNDECODABLE:
-        return None
+        named = members(body, _Named.__annotations__.keys())
     return fields.name(named.get("model")) or fields.name(named.get("modelId"))
 
 
@@ -139,10 +143,10 @@ def _beyond_limits(body: bytes) -> str:
 def _without_text(body: bytes, unread: str, streams: bool) -> Ask:
     """What matters besides the text."""
     try:
-        ask = _ask(cast(dict[str, Any], _decode_head(body)), streams)
+        head = cast(dict[str, Any], _decode_head(body))
     except _UNDECODABLE:
-        ask = Ask()
-    return replace(ask, unread=f"ask not read: {unread}")
+        head = members(body, _Head.__annotations__.keys())
+    return replace(_ask(head, streams), unread=f"ask not read: {unread}")
 
 
 def _is_costly(data: bytes) -> bool:

@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 from demur.classifier.judge import Classifier, combine
 from demur.classifier.plain import lines_of
 from demur.classifier.records import ArrayReader, LineReader, Reader
-from demur.classifier.request import read_ask
+from demur.classifier.request import MAX_BYTES, read_ask
 from demur.classifier.shapes import read_body
 from demur.classifier.sse import Event, SSEReader
 from demur.classifier.stream import StreamJudge
@@ -64,6 +64,17 @@ def ask_of(body: bytes, api: str | None) -> Ask:
     except Exception:
         logger.exception("a request could not be read; it passes unchanged, its answer is judged without it")
         return Ask()
+
+
+async def readable(body: bytes, coding: bytes | None) -> bytes:
+    """A request's body as it reads, without its content coding. Raises UndecodableError when that is not known, or it
+    decodes to more than is read of any request."""
+    if coding is None:
+        return body
+    decoded = await _decode(body, coding, MAX_BYTES, _Turns())
+    if decoded is None:
+        raise UndecodableError(f"the request decodes to over {MAX_BYTES} bytes")
+    return decoded
 
 
 class StreamInspection:

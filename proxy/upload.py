@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 
 import httpx
 
 from demur.classifier.request import read_model
+from demur.classifier.trace import Ask
 from demur.proxy import coding, errors, headers
+from demur.proxy.coding import UndecodableError
 from demur.proxy.errors import OwnError
-from demur.proxy.inspection import ask_of
+from demur.proxy.inspection import ask_of, readable
 from demur.proxy.leash import Cut, Leash
+from demur.proxy.passage import coding_of
 from demur.proxy.record import Record
 from demur.proxy.routes import Destination
 
@@ -51,14 +55,19 @@ async def body_of(record: Record, leash: Leash, limit: int, *, ask_model: bool) 
         raise errors.too_large(limit)
     if record.api is not None:
         body = await _whole(leash, limit)
-        record.asked(ask_of(body, record.api))
+        try:
+            ask = ask_of(await readable(body, coding_of(record.headers)), record.api)
+        except UndecodableError as exc:
+            ask = Ask(unread=f"ask not read: {exc}")
+        record.asked(ask)
         return body
     if length in (None, b"0") and headers.get(record.headers, b"transfer-encoding") is None:
         leash.watch()
         return b""
     if ask_model and record.model is None and _may_be_json(record):
         body = await _whole(leash, limit)
-        record.model = read_model(body)
+        with suppress(UndecodableError):
+            record.model = read_model(await readable(body, coding_of(record.headers)))
         return body
     return Upload(leash, limit)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ import pytest
 from fake_upstream import Proxy, Upstream, ask, call, completion, proxy, request, upstream, whole
 
 from demur.classifier.apis import model_of_path
+from demur.classifier.request import MAX_BYTES, MAX_LOOSE
 from demur.config import ConfigError, Settings, check_start, describe_route, load
 from demur.proxy.routes import Router
 
@@ -392,3 +394,49 @@ def test_the_recipes_of_the_docs_are_valid(tmp_path: Path) -> None:
             assert went(routes, path, "d") == "my-resource.openai.azure.com/openai/deployments/d/chat/completions"
             assert went(routes, b"/anthropic/v1/messages", "claude-x") == "api.anthropic.com/v1/messages"
     assert {f"`{name}`" for name in describe_route()} <= set(re.findall(r"`\w+`", text))
+
+
+UNUSUAL = {
+    "a lone surrogate": rb'{"model":"claude-x","input":"cut \ud83d"%b}',
+    "NaN": rb'{"model":"claude-x","temperature":NaN%b}',
+    "a byte order mark": b'\xef\xbb\xbf{"model":"claude-x"%b}',
+    "modelId beside it": rb'{"model":"claude-x","modelId":{}%b}',
+    "n": rb'{"model":"claude-x","n":{}%b}',
+    "bad UTF-8": b'{"input":"\xff","model":"claude-x"%b}',
+    "depth": b'{"x":' + b"[" * 5000 + b"]" * 5000 + b',"model":"claude-x"%b}',
+    "an escaped key": rb'{"input":"\ud83d","mod\u0065l":"claude-x"%b}',
+    "the last of two": rb'{"model":"gpt-x","input":"\ud83d","model":"claude-x"%b}',
+    "a model that is not at the top": rb'{"model":"claude-x","m":[{"model":"gpt-x"},"\ud83d","\"model\":1"]%b}',
+}
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/chat/completions"])
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_unusual_json_goes_where_its_model_says(name: str, path: str, large: bool) -> None:
+    body = UNUSUAL[name] % (b',"more":"%b"' % (b"a" * MAX_LOOSE) if large else b"")
+
+    async def run(px: Proxy, up: Upstream, other: Upstream) -> None:
+        assert (await call(px, request("POST", path, body, "Content-Type: application/json"))).status == 200
+        assert ([r.body for r in other.requests], up.requests) == ([body], [])
+
+    routed(run, {"models": ["claude-*"]})
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/chat/completions"])
+def test_a_coded_body_goes_where_its_model_says_and_stays_coded(path: str) -> None:
+    plain = b'{"model":"claude-x","messages":[{"role":"user","content":"Hello?"}]}'
+    lines = "Content-Type: application/json", "Content-Encoding: gzip"
+
+    async def run(px: Proxy, up: Upstream, other: Upstream) -> None:
+        for body in (gzip.compress(plain), b"no gzip", gzip.compress(b" " * (MAX_BYTES + 1) + plain)):
+            assert (await call(px, request("POST", path, body, *lines))).status == 200
+            assert (other.requests + up.requests)[-1].body == body
+        assert (len(other.requests), len(up.requests)) == (1, 2)
+        if path.endswith("completions"):
+            read, broken, large = (exchange.ask for exchange in px.ended)
+            assert (read.prompt, read.model) == ("Hello?", "claude-x")
+            assert "not valid gzip" in broken.unread
+            assert f"over {MAX_BYTES} bytes" in large.unread
+
+    routed(run, {"models": ["claude-*"]})
