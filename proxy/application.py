@@ -19,6 +19,7 @@ from demur.proxy.store import VerdictStore
 from demur.proxy.verdict_log import VerdictLog
 
 if TYPE_CHECKING:
+    from demur.proxy.credentials import ClientToken
     from demur.proxy.metrics import Metrics
     from demur.proxy.telemetry import Telemetry
     from demur.proxy.telemetry_current import CurrentSpan
@@ -39,6 +40,7 @@ class Listeners:
         self.text = content_capture().text
         self.most_request_bytes = settings.max_request_bytes
         self.hold = Hold.of(settings)
+        self.token = _token(settings)
         self._closing: list[Callable[[], None]] = []
         own: list[Sink] = []
         if settings.verdict_log:
@@ -62,6 +64,15 @@ class Listeners:
         closing, self._closing = self._closing, []
         for close in closing:
             close()
+
+
+def _token(settings: Settings) -> ClientToken | None:
+    """What a look-up has to show."""
+    if settings.client_token is None:
+        return None
+    from demur.proxy.credentials import ClientToken
+
+    return ClientToken(settings.client_token.get_secret_value())
 
 
 def _metrics(tag_limit: int) -> Metrics | None:

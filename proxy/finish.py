@@ -149,10 +149,13 @@ def summary(verdict: Verdict, id: str) -> dict[str, Any]:
 def splice(event: bytes, keys: Mapping[int, Any], *, choices: str | None = None, framing: Framing = "sse") -> bytes:
     """The event with the key added: at the top level, or inside each choice that `keys` names in the array `choices`.
 
-    An event that is not one JSON object comes back as it was.
+    An event that is not one JSON object comes back as it was. An object that has the key already keeps it and gets no
+    second one: of several who judge a stream in a row, the one nearest to the model is heard.
     """
     lines = _data_lines(event) if framing == "sse" else [(0, len(event.rstrip()))]
     places = _choice_ends(event, lines, keys, choices) if choices else _object_end(event, lines, keys)
+    if KEY in event:
+        places = _without_keys(event, lines, places, choices)
     for place, value in sorted(places, key=lambda item: item[0], reverse=True):
         key = b',"%b":%b' % (KEY, msgspec.json.encode(value))
         event = event[:place] + key + event[place:]
@@ -182,6 +185,22 @@ def _choice_ends(
         if choice and (index := _index(choice, position)) in keys:
             places.append((end, keys[index]))
     return places
+
+
+def _without_keys(
+    event: bytes, lines: list[tuple[int, int]], places: list[tuple[int, Any]], array: str | None
+) -> list[tuple[int, Any]]:
+    """Those of `places` whose object has no key of ours yet."""
+    try:
+        whole = fields.decode(b"\n".join([event[start:stop] for start, stop in lines]))
+        objects = [it for it in fields.sequence(whole[array]) if isinstance(it, dict)] if array else [whole]
+    except (ValueError, LookupError, TypeError):
+        return places
+    name = KEY.decode("ascii")
+    if not array:
+        return [] if isinstance(whole, dict) and name in whole else places
+    taken = {end for it, end in zip(objects, _object_ends(event, lines, array), strict=False) if name in it}
+    return [(end, value) for end, value in places if end not in taken]
 
 
 def _index(choice: dict[str, Any], position: int) -> int:

@@ -23,6 +23,7 @@ from demur.classifier.lexicon import LexiconError
 from demur.config import ConfigError, Settings, load
 from demur.proxy.application import Listeners
 from demur.proxy.call import Call
+from demur.proxy.headers import Headers
 from demur.proxy.lookup import PREFIX, look_up, not_found
 from demur.proxy.observe import Sink
 from demur.proxy.witness import Judging, Server, Witness
@@ -74,7 +75,7 @@ class RefusalMiddleware:
         elif scope["type"] != "http" or ID in scope or (listeners := self._started()) is None:
             await self.app(scope, receive, send)
         elif (id := _asked_for(scope)) is not None:
-            await _tell(listeners, id, scope["method"], send)
+            await _tell(listeners, id, scope, send)
         elif (witness := self._witness(scope)) is None:
             await self.app(scope, receive, send)
         else:
@@ -97,7 +98,7 @@ class RefusalMiddleware:
                 self._judging,
                 method=scope["method"],
                 path=scope.get("raw_path") or quote(scope["path"]).encode("ascii"),
-                headers=[(bytes(name).lower(), bytes(value)) for name, value in scope["headers"]],
+                headers=_headers(scope),
                 server=Server(host, port or 0),
             )
         except Exception:
@@ -149,11 +150,36 @@ def _asked_for(scope: Scope) -> str | None:
     return None
 
 
-async def _tell(listeners: Listeners, id: str, method: str, send: Send) -> None:
-    status, body = look_up(listeners.store, id, text=listeners.text) or (404, not_found(id))
+async def _tell(listeners: Listeners, id: str, scope: Scope, send: Send) -> None:
+    more: Headers = []
+    if (refused := _refused(listeners, scope)) is not None:
+        status, body, more = refused
+    else:
+        status, body = look_up(listeners.store, id, text=listeners.text) or (404, not_found(id))
     head = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode("ascii")),
+        *more,
     ]
     await send({"type": "http.response.start", "status": status, "headers": head})
-    await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+def _refused(listeners: Listeners, scope: Scope) -> tuple[int, bytes, Headers] | None:
+    """Status, body and headers for who asks without the client token, if there is one."""
+    if listeners.token is None:
+        return None
+    from demur.proxy.errors import OwnError
+
+    try:
+        listeners.token.admit(scope["method"], _headers(scope), scope.get("query_string", b""))
+    except OwnError as error:
+        return error.status, error.body(), list(error.headers)
+    return None
+
+
+def _headers(scope: Scope) -> Headers:
+    """Names in lower case. What can be read only once is put back, to be read again."""
+    if not isinstance(scope["headers"], list | tuple):
+        scope["headers"] = list(scope["headers"])
+    return [(bytes(name).lower(), bytes(value)) for name, value in scope["headers"]]

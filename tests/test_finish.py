@@ -335,6 +335,39 @@ def test_several_candidates_have_their_keys_in_the_candidates() -> None:
     assert not any("refusal_verdict" in chunk for chunk in chunks)
 
 
+@pytest.mark.parametrize(
+    ("event", "choices", "spliced"),
+    [
+        ('data: {"a":1,"refusal_verdict":{}}\n\n', None, None),
+        ('data: {"a":{"refusal_verdict":{}}}\n\n', None, 'data: {"a":{"refusal_verdict":{}},KEY}\n\n'),
+        ('data: {"a":"refusal_verdict"}\n\n', None, 'data: {"a":"refusal_verdict",KEY}\n\n'),
+        (
+            'data: {"choices":[{"index":0,"refusal_verdict":{}},{"index":1}]}\n\n',
+            "choices",
+            'data: {"choices":[{"index":0,"refusal_verdict":{}},{"index":1,KEY}]}\n\n',
+        ),
+        (
+            'data: {"choices":[{"index":0}],"refusal_verdict":{}}\n\n',
+            "choices",
+            'data: {"choices":[{"index":0,KEY}],"refusal_verdict":{}}\n\n',
+        ),
+    ],
+)
+def test_an_object_that_has_the_key_gets_no_second_one(event: str, choices: str | None, spliced: str | None) -> None:
+    expected = (spliced or event).replace("KEY", f'"refusal_verdict":{KEY}')
+    assert splice(event.encode(), {0: VALUE, 1: VALUE}, choices=choices) == expected.encode()
+
+
+@pytest.mark.parametrize(("api", "framing", "before", "last", "after"), STREAMS.values(), ids=STREAMS)
+@pytest.mark.parametrize("several", [False, True])
+def test_who_judges_what_was_judged_leaves_it_alone(
+    api: str, framing: Framing, before: list[Any], last: Any, after: list[Any], several: bool
+) -> None:
+    once = b"".join(follow([FORMS[framing](*before, last, *after)], api=api, framing=framing, several=several))
+    assert once.count(b"refusal_verdict") == 1
+    assert b"".join(follow([once], api=api, framing=framing, several=several)) == once
+
+
 def test_a_finish_reason_with_every_chunk() -> None:
     """Older models of Gemini."""
     said = ["Of course. ", "I'm sorry, but I can't ", "help with that.", ""]

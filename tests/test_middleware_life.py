@@ -12,6 +12,7 @@ from typing import Any
 import prometheus_client
 import pytest
 from applications import Called, Message, answering, called, part, start
+from pydantic import SecretStr
 from test_middleware import EVENTS, KEY, REFUSED, SSE, STREAM, guarded, through
 
 from demur.classifier.judge import Classifier, default_classifier
@@ -235,6 +236,51 @@ def test_a_verdict_is_looked_up_below_the_root_of_the_application() -> None:
     assert looked_up(method="HEAD").body == b""
     unknown = looked_up("nothing")
     assert (unknown.status, json.loads(unknown.body)["error"]["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("scope", "status"),
+    [
+        ({}, 401),
+        ({"headers": [(b"Authorization", b"Bearer another")]}, 401),
+        ({"headers": [(b"Authorization", b"Bearer secret")]}, 200),
+        ({"headers": [(b"x-refusal-token", b"secret")]}, 200),
+        ({"query_string": b"key=secret"}, 200),
+    ],
+    ids=["none", "another", "key", "beside", "query"],
+)
+def test_a_look_up_shows_the_client_token_if_there_is_one(scope: dict[str, Any], status: int) -> None:
+    token = SecretStr("secret")
+    guard, _ = guarded(answering(start(), part(REFUSED, more=False)), client_token=token)
+
+    async def run() -> tuple[Called, Called]:
+        judged = await called(guard)  # the application asks for what it wants itself
+        return judged, await called(guard, b"", path=f"/-/verdicts/{judged.get('x-refusal-id')}", method="GET", **scope)
+
+    judged, got = asyncio.run(run())
+    assert (judged.get("x-refusal-verdict"), got.status) == ("hard_refusal", status)
+    if status == 401:
+        assert json.loads(got.body)["error"]["code"] == "invalid_client_token"
+        assert got.get("www-authenticate") == "Bearer"
+        assert got.get("content-length") == str(len(got.body))
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings"])
+def test_headers_of_a_request_that_can_be_read_once(path: str) -> None:
+    seen: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.extend(scope["headers"])
+        await answering(start(), part(REFUSED, more=False))(scope, receive, send)
+
+    guard, ended = guarded(app)
+
+    async def outer(scope: Any, receive: Any, send: Any) -> None:
+        await guard({**scope, "headers": iter([(b"X-Refusal-Tag", b"a"), (b"b", b"c")])}, receive, send)
+
+    asyncio.run(called(outer, path=path))
+    assert seen == [(b"X-Refusal-Tag", b"a"), (b"b", b"c")]
+    assert [exchange.tag for exchange in ended] == (["a"] if "chat" in path else [])
 
 
 @pytest.mark.parametrize("path", ["/-/verdicts", "/-/verdicts/", "/-/verdicts/a/b", "/-/healthy", "/x/-/verdicts/a"])
