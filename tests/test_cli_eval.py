@@ -116,7 +116,10 @@ def test_corpora_of_one_name_are_told_apart(
     assert [one["name"] for one in figures(capsys, *files)["corpora"]] == files
 
 
-def test_the_misjudged_on_the_terminal(corpus: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_misjudged_on_the_terminal(
+    corpus: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")  # the folder's name may be long
     wrong = {**ROWS[0], "label": "full_compliance"}
     assert run(["eval", corpus(wrong), "--errors"]) == 0
     out = capsys.readouterr().out
