@@ -1,8 +1,8 @@
 """Two servers in one event loop: the proxy, and the admin server beside it; signals, and an orderly end.
 
-At the first SIGTERM or SIGINT readiness turns false and new requests get 503, while open exchanges run on, at most
-`drain_seconds`; a second signal ends them at once. uvicorn alone would close its listeners first, so that nobody could
-see readiness turn false, and would not heed a second SIGTERM.
+At the first SIGTERM, SIGINT or SIGHUP readiness turns false and new requests get 503, while open exchanges run on, at
+most `drain_seconds`; a second signal ends them at once, and none the flush of logs and spans behind them. uvicorn alone
+would close its listeners first, so that nobody could see readiness turn false, and would not heed a second SIGTERM.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def serve(settings: Settings, ready: Ready, *, reviews: Reviews | None = None) -
 
 
 async def _serve(settings: Settings, ready: Ready, reviews: Reviews | None) -> None:
-    with ExitStack() as closing:
+    with ExitStack() as signals, ExitStack() as closing:  # a signal finds its handler until all is flushed
         proxy_sockets = _listen("port", settings.host, settings.port, closing)
         if open_relay := open_relay_of(settings, [bound.getsockname()[0] for bound in proxy_sockets]):
             raise ServerError(open_relay)
@@ -142,21 +142,21 @@ async def _serve(settings: Settings, ready: Ready, reviews: Reviews | None) -> N
         gc.collect()
         gc.freeze()  # the rules live as long as the process: no later collection need look at them
         stop = Stop()
-        with _signals(stop):
-            async with asyncio.TaskGroup() as servers:
-                for server in (proxy, admin):
-                    servers.create_task(server.serve(server.sockets))
-                await proxy.listening.wait()
-                await admin.listening.wait()
-                pulse = servers.create_task(_feel_pulse(metrics))
-                ready(_url(settings.host, proxy_sockets), _url(settings.admin_host, admin_sockets))
-                await stop.first.wait()
-                app.relay.draining = True
-                await _drain(app, stop, settings.drain_seconds)
-                pulse.cancel()
-                for server in (proxy, admin):
-                    server.cancel()
-                    server.should_exit = True
+        signals.enter_context(_signals(stop))
+        async with asyncio.TaskGroup() as servers:
+            for server in (proxy, admin):
+                servers.create_task(server.serve(server.sockets))
+            await proxy.listening.wait()
+            await admin.listening.wait()
+            pulse = servers.create_task(_feel_pulse(metrics))
+            ready(_url(settings.host, proxy_sockets), _url(settings.admin_host, admin_sockets))
+            await stop.first.wait()
+            app.relay.draining = True
+            await _drain(app, stop, settings.drain_seconds)
+            pulse.cancel()
+            for server in (proxy, admin):
+                server.cancel()
+                server.should_exit = True
 
 
 async def _feel_pulse(metrics: Metrics) -> None:
@@ -236,12 +236,14 @@ def _url(host: str, sockets: list[socket.socket]) -> str:
 
 @contextmanager
 def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    loop, numbers = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
+    loop, numbers = asyncio.get_running_loop(), [signal.SIGTERM, signal.SIGINT]
     if sys.platform == "win32":
         for number in numbers:
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
         yield
         return
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under nohup the terminal's end is not ours
+        numbers.append(signal.SIGHUP)
     for number in numbers:
         loop.add_signal_handler(number, stop)
     try:

@@ -39,6 +39,17 @@ from demur.config import Settings
 from demur.proxy.server import serve
 sys.exit(serve(Settings(**json.loads(sys.argv[1])), lambda *urls: print(*urls, flush=True)))
 """
+NOHUP = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{SERVE}"
+SLOW_FLUSH = f"""
+import time
+from demur.proxy.verdict_log import VerdictLog
+def close(log, real=VerdictLog.close):
+    print("flushing", flush=True)
+    time.sleep(1)
+    real(log)
+    print("flushed", flush=True)
+VerdictLog.close = close
+{SERVE}"""
 STOP = event({}, "stop")
 
 
@@ -57,8 +68,8 @@ class Running:
 
 
 @asynccontextmanager
-async def serving(url: str, **settings: Any) -> AsyncIterator[Running]:
-    process = await start(upstream=url, port=0, admin_port=0, **settings)
+async def serving(url: str, program: str = SERVE, **settings: Any) -> AsyncIterator[Running]:
+    process = await start(program, upstream=url, port=0, admin_port=0, **settings)
     assert process.stdout is not None
     try:
         async with asyncio.timeout(30):
@@ -71,9 +82,9 @@ async def serving(url: str, **settings: Any) -> AsyncIterator[Running]:
         await process.communicate()
 
 
-async def start(**settings: Any) -> asyncio.subprocess.Process:
+async def start(program: str = SERVE, /, **settings: Any) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", SERVE, json.dumps(settings), stdout=-1, stderr=-1, env={**os.environ, "PYTHONUTF8": "1"}
+        sys.executable, "-c", program, json.dumps(settings), stdout=-1, stderr=-1, env={**os.environ, "PYTHONUTF8": "1"}
     )
 
 
@@ -130,7 +141,7 @@ def test_w52_a_request_with_two_framings_is_refused() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_w76_open_streams_end_in_peace(stop: signal.Signals) -> None:
     async def run() -> None:
         async with upstream(*slow_stream(1.5)) as up, serving(up.url) as app:
@@ -168,6 +179,48 @@ def test_w76_what_does_not_end_is_broken_off(how: str, tmp_path: Any) -> None:
             assert (answer.clean, answer.body) == (False, say("Fine"))
             (record,) = (json.loads(line) for line in log.read_text().splitlines())
             assert record["end"] == "shutdown"
+
+    asyncio.run(run())
+
+
+def test_a_hangup_that_is_ignored_stays_ignored() -> None:
+    """As under nohup: the terminal may go."""
+
+    async def run() -> None:
+        async with upstream(*slow_stream(1.0)) as up, serving(up.url, program=NOHUP) as app:
+            stream = asyncio.ensure_future(app.call(ask(stream=True)))
+            while not up.requests:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            app.process.send_signal(signal.SIGHUP)
+            assert (await stream).clean
+            assert await app.ready()
+            app.process.send_signal(signal.SIGTERM)
+            assert await asyncio.wait_for(app.process.wait(), 30) == 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_no_signal_cuts_the_flush(again: signal.Signals, tmp_path: Any) -> None:
+    async def run() -> None:
+        log = tmp_path / "verdicts.jsonl"
+        async with (
+            upstream(whole(completion("Fine."))) as up,
+            serving(up.url, program=SLOW_FLUSH, verdict_log=str(log)) as app,
+        ):
+            assert (await app.call(ask())).status == 200
+            app.process.send_signal(signal.SIGTERM)
+            assert app.process.stdout is not None
+            async with asyncio.timeout(30):
+                assert await app.process.stdout.readline() == b"flushing\n"
+            for _ in range(3):
+                app.process.send_signal(again)
+                await asyncio.sleep(0.1)
+            async with asyncio.timeout(30):
+                assert await app.process.stdout.readline() == b"flushed\n"
+            await asyncio.wait_for(app.process.wait(), 30)
+            (record,) = (json.loads(line) for line in log.read_text().splitlines())
+            assert record["end"] == "complete"
 
     asyncio.run(run())
 
