@@ -31,7 +31,11 @@ _JSON_LINES = frozenset(
 
 
 # No JSON begins like that. A byte order mark and blank lines may come first.
-_EVENTS = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]*(?:data|event|id|retry)?:")
+_BOM = b"\xef\xbb\xbf"
+_EVENTS = re.compile(rb"(?:%b)?[\r\n]*(?:data|event|id|retry)?:" % _BOM)
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+#: Bytes after which blank lines before a first event are no longer waited on.
+_UNDECIDED = 1024
 
 
 class Way(Enum):
@@ -93,6 +97,13 @@ def early(inspection: StreamInspection, id: str, classifier: bytes) -> Headers:
 def begins_like_events(body: bytes) -> bool:
     """Whether an answer of no type, or said to be JSON, is an event stream: a server may not say so."""
     return _EVENTS.match(body) is not None
+
+
+def may_begin_like_events(body: bytes) -> bool:
+    """Whether it takes more of `body` to tell that it begins like events."""
+    rest = body.removeprefix(_BOM).lstrip(b"\r\n")
+    may = _BOM.startswith(body) or any(len(rest) < len(field) and field.startswith(rest) for field in _FIELDS)
+    return may and len(body) < _UNDECIDED
 
 
 def unread_reason(head: Headers) -> str:

@@ -64,16 +64,17 @@ class Record:
         self.model = self.model or ask.model
         self.ask = replace(ask, stream=ask.stream or ":stream" in self.path, model=ask.model or self.model)
 
-    def ended(self, end: End, error: str) -> None:
+    def ended(self, end: End, error: str) -> Verdict | None:
         """It did not end well, and why. On a judged path it gets a verdict all the same, without a label: but not the
-        request of a stranger, since the store of verdicts has an end.
+        request of a stranger, since the store of verdicts has an end. Returns it; None when what it had stands.
         """
         self.end = end
         self.error = error
         failed = end in _UPSTREAM
         silent = self.judged is None or (failed and self.judged.verdict.status == "empty")
         if self.api is not None and silent and end != "unauthorized":
-            self.judge(unjudged("upstream_error" if failed else "not_classified", error, self.ask))
+            return self.judge(unjudged("upstream_error" if failed else "not_classified", error, self.ask))
+        return None
 
     def judge(self, judged: Judged) -> Verdict:
         """Takes the outcome of the inspection; the verdict gets the exchange's id."""

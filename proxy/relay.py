@@ -214,6 +214,9 @@ class Relay:
             record.first_event = inspection.first_event
             record.done_marker = inspection.done
             verdict = record.judge(inspection.finish(cut=cut and not inspection.done))
+            if isinstance(broken, httpx.TransportError):  # what broke off empty has another verdict, in every place
+                error = errors.in_body(broken)
+                verdict = record.ended(error.end, str(error)) or verdict
             self.observers.judged(verdict)
         if gate.shut and (broken is None or (isinstance(broken, httpx.TransportError) and (gate.held or rest))):
             await gate.open(headers.verdict(verdict, self._signed))
@@ -287,9 +290,11 @@ async def _copy(body: AsyncIterator[bytes], send: Send) -> None:
 
 
 async def _peek(response: httpx.Response) -> bytes:
-    """The first piece of the body, which the body still begins with."""
+    """The first pieces of the body, enough to tell whether it is events; the body still begins with them."""
     body = _body(response)
     first = await anext(body, b"")
+    while passage.may_begin_like_events(first) and (more := await anext(body, b"")):
+        first += more
     response.stream = _Again(first, body)
     return first
 

@@ -227,6 +227,15 @@ def test_an_upstream_that_breaks_off_meanwhile(settings: dict[str, Any], mode: s
     assert late.get("x-refusal-status") == "incomplete"
 
 
+@pytest.mark.parametrize("settings", [{"hold_chars": 10_000}, {"hold_ms": 60_000}, {"buffer": True}, {}])
+def test_where_comments_broke_off_all_places_agree(settings: dict[str, Any]) -> None:
+    answer, exchange = through(head(), chunk(b": wait\n\n"), 0.1, RST, **settings)
+    assert (answer.status, answer.body, answer.clean) == (200, b": wait\n\n", False)
+    assert answer.get("x-refusal-status") == ("upstream_error" if settings else None)
+    assert exchange.verdict is not None
+    assert exchange.verdict.status == "upstream_error"
+
+
 @pytest.mark.parametrize("settings", [{"hold_chars": 10_000}, {"hold_ms": 60_000}])
 def test_a_client_that_leaves_meanwhile(settings: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
@@ -319,8 +328,8 @@ def test_whatever_is_held_the_client_gets_the_upstreams_bytes() -> None:
         assert exchange.verdict is not None
         assert answer.get("x-refusal-id") == exchange.id
         label, status = answer.get("x-refusal-verdict"), answer.get("x-refusal-status")
-        assert status in {None, "early", "complete", "incomplete", "empty"}
-        if status in {"complete", "incomplete"}:
+        assert status in {None, "early", "complete", "incomplete", "empty" if whole else "upstream_error"}
+        if status not in {None, "early"}:
             assert (label, status) == (exchange.verdict.label, exchange.verdict.status)
         assert (label == "pending") == (status is None)
         assert whole is False or exchange.verdict.label == "hard_refusal"
