@@ -90,8 +90,9 @@ class Leash:
             self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
-        # Our own cancellation becomes its cause; one that came from elsewhere as well (a forced stop) goes on.
-        if self._cause is not None and self._task.uncancel() == 0 and kind is asyncio.CancelledError:
+        # Our own cancellation becomes its cause, and so does a fault that came of it or of the upload that it stopped;
+        # a cancellation that came from elsewhere as well (a forced stop) goes on.
+        if self._cause is not None and self._task.uncancel() == 0 and kind is not None:
             raise self._cause from None
 
     async def _watch(self) -> None:

@@ -86,3 +86,18 @@ def test_a_cancellation_from_elsewhere_stays_one() -> None:
             await task
 
     asyncio.run(asyncio.wait_for(run(), 5))
+
+
+def test_a_fault_that_came_of_the_cut_is_not_what_ended_it() -> None:
+    """An HTTP client may turn the cancellation, or the end of its upload, into an error of its own."""
+
+    async def leashed() -> None:
+        async with Leash(Client().receive, None) as leash:
+            leash.cut(Cut("client_disconnect"))
+            try:
+                await asyncio.sleep(10)
+            except asyncio.CancelledError:
+                raise ConnectionError from None
+
+    with pytest.raises(Cut):
+        asyncio.run(leashed())
