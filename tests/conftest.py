@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import ipaddress
+import logging
 import os
 import shutil
 import sys
@@ -36,6 +37,20 @@ def _empty_folder(factory: pytest.TempPathFactory) -> Path:
     folder = factory.getbasetemp() / "cwd"
     folder.mkdir(exist_ok=True)
     return folder
+
+
+# A server that runs in the tests' process sets these up for the whole process, and for good.
+_LOGGERS = tuple(map(logging.getLogger, ("demur", "uvicorn", "uvicorn.access", "uvicorn.asgi", "uvicorn.error")))
+_FRESH = tuple((log.level, log.propagate, log.disabled, (*log.handlers,), (*log.filters,)) for log in _LOGGERS)
+
+
+@pytest.fixture(autouse=True)
+def fresh_loggers() -> None:
+    """What an earlier test's server made of its loggers (level, handlers, propagation) hides no line from this test."""
+    for logger, (level, propagate, disabled, handlers, filters) in zip(_LOGGERS, _FRESH, strict=True):
+        logger.setLevel(level)
+        logger.propagate, logger.disabled = propagate, disabled
+        logger.handlers[:], logger.filters[:] = handlers, filters
 
 
 @pytest.fixture

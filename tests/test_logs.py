@@ -12,15 +12,12 @@ from demur.proxy import logs
 
 @pytest.fixture(autouse=True)
 def root_logger() -> Iterator[None]:
-    """What `configure` changes is put back."""
-    names = (None, "demur", "uvicorn.error")
-    loggers = [logging.getLogger(name) for name in names]
-    before = [(logger.level, logger.handlers[:], logger.filters[:]) for logger in loggers]
+    """What `configure` changes of the root logger is put back."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
     yield
-    for logger, (level, handlers, filters) in zip(loggers, before, strict=True):
-        logger.setLevel(level)
-        logger.handlers[:] = handlers
-        logger.filters[:] = filters
+    root.setLevel(level)
+    root.handlers[:] = handlers
 
 
 def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:

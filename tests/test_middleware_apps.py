@@ -6,7 +6,6 @@ import asyncio
 import importlib
 import inspect
 import json
-import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -368,10 +367,6 @@ def test_a_wrong_setting_keeps_the_server_from_starting(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("DEMUR_LANGUAGES", "klingon")
-    # Other tests set up uvicorn's loggers, for good.
-    for name, holds in (("uvicorn", {"propagate": True}), ("uvicorn.error", {"propagate": True, "disabled": False})):
-        for key, value in holds.items():
-            monkeypatch.setattr(logging.getLogger(name), key, value)
     app = fast(add=False)
     load_as_vllm_does(app, "demur.proxy.middleware.RefusalMiddleware")
 
