@@ -1,6 +1,7 @@
 // Anthropic's SDK in Node.
 
 import Anthropic from "@anthropic-ai/sdk";
+import { all, cutStream, errorStatuses, failure, leftStream } from "./stainless.mjs";
 
 const messages = [{ role: "user", content: "Name three fruits." }];
 const weather = {
@@ -12,22 +13,6 @@ const image = { type: "image", source: { type: "base64", media_type: "image/png"
 
 const client = (url, options) => new Anthropic({ baseURL: url, apiKey: "sk-none", maxRetries: 0, ...options });
 const ask = (url, model, more) => client(url).messages.create({ model, max_tokens: 99, messages, ...more });
-
-async function all(stream) {
-  const found = [];
-  for await (const item of await stream) found.push(item);
-  return found;
-}
-
-async function failure(call) {
-  try {
-    await call;
-  } catch (error) {
-    const { message, status, error: body } = error;
-    return { kind: error.constructor.name, message, status, body, after: error.headers?.get("retry-after") };
-  }
-  throw new Error("no error came");
-}
 
 export const answer = (url) => ask(url, "answer");
 export const tools = (url) => ask(url, "tools", { tools: [weather] });
@@ -46,24 +31,11 @@ export async function helper(url) {
 export const helperTools = (url) =>
   client(url).messages.stream({ model: "tools", max_tokens: 99, messages, tools: [weather] }).finalMessage();
 
-export async function errors(url) {
-  const found = [];
-  for (const status of [400, 401, 429, 500]) {
-    found.push(await failure(ask(url, `error-${status}`)));
-    found.push(await failure(all(ask(url, `error-${status}`, { stream: true }))));
-  }
-  return found;
-}
+export const errors = (url) => errorStatuses((model, more) => ask(url, model, more));
 
 export const errorInsideAStream = (url) => failure(all(ask(url, "error-in-stream", { stream: true })));
 
-export async function streamThatBreaksOff(url) {
-  const seen = [];
-  const read = async () => {
-    for await (const event of await ask(url, "cut", { stream: true })) seen.push(event);
-  };
-  return [(await failure(read())).kind, seen];
-}
+export const streamThatBreaksOff = (url) => cutStream((model, more) => ask(url, model, more));
 
 export async function retries(url) {
   const call = (model) => client(url, { maxRetries: 2 }).messages.create({ model, max_tokens: 99, messages });
@@ -73,13 +45,7 @@ export async function retries(url) {
 export const timeout = (url) =>
   failure(client(url, { timeout: 500 }).messages.create({ model: "stall", max_tokens: 99, messages }));
 
-export async function leaving(url) {
-  const events = await ask(url, "endless", { stream: true });
-  for await (const event of events) {
-    events.controller.abort();
-    return event;
-  }
-}
+export const leaving = (url) => leftStream((model, more) => ask(url, model, more));
 
 // Where the verdict is.
 

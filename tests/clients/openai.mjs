@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import OpenAI, { toFile } from "openai";
 import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
 import { z } from "zod";
+import { all, cutStream, errorStatuses, failure, leftStream } from "./stainless.mjs";
 
 const messages = [{ role: "user", content: "Name three fruits." }];
 const image = { type: "image_url", image_url: { url: "data:image/png;base64,iVBORw0KGgo=" } };
@@ -17,29 +18,6 @@ const Fruits = z.object({ fruits: z.array(z.string()), count: z.number() });
 const client = (url, options) => new OpenAI({ baseURL: `${url}/v1`, apiKey: "sk-none", maxRetries: 0, ...options });
 const chat = (url, model, more) => client(url).chat.completions.create({ model, messages, ...more });
 const digest = (bytes) => createHash("sha256").update(bytes).digest("hex");
-
-async function all(stream) {
-  const found = [];
-  for await (const item of await stream) found.push(item);
-  return found;
-}
-
-// What the client throws, as plain data.
-async function failure(call) {
-  try {
-    await call;
-  } catch (error) {
-    return {
-      kind: error.constructor.name,
-      message: error.message,
-      status: error.status,
-      error: error.error,
-      retryAfter: error.headers?.get("retry-after"),
-      request: error.requestID,
-    };
-  }
-  throw new Error("no error came");
-}
 
 export const chatAnswer = (url) => chat(url, "answer");
 export const chatChoicesAndLogprobs = (url) => chat(url, "answer", { n: 3, logprobs: true, top_logprobs: 1 });
@@ -139,24 +117,11 @@ export async function speech(url) {
   return digest(Buffer.from(await answer.arrayBuffer()));
 }
 
-export async function errors(url) {
-  const found = [];
-  for (const status of [400, 401, 429, 500]) {
-    found.push(await failure(chat(url, `error-${status}`)));
-    found.push(await failure(all(chat(url, `error-${status}`, { stream: true }))));
-  }
-  return found;
-}
+export const errors = (url) => errorStatuses((model, more) => chat(url, model, more));
 
 export const errorInsideAStream = (url) => failure(all(chat(url, "error-in-stream", { stream: true })));
 
-export async function streamThatBreaksOff(url) {
-  const seen = [];
-  const read = async () => {
-    for await (const chunk of await chat(url, "cut", { stream: true })) seen.push(chunk);
-  };
-  return [(await failure(read())).kind, seen];
-}
+export const streamThatBreaksOff = (url) => cutStream((model, more) => chat(url, model, more));
 
 export async function retries(url) {
   const patient = client(url, { maxRetries: 2 });
@@ -167,13 +132,7 @@ export async function retries(url) {
 export const timeout = (url) =>
   failure(client(url, { timeout: 500 }).chat.completions.create({ model: "stall", messages }));
 
-export async function leaving(url) {
-  const stream = await chat(url, "endless", { stream: true });
-  for await (const chunk of stream) {
-    stream.controller.abort();
-    return chunk;
-  }
-}
+export const leaving = (url) => leftStream((model, more) => chat(url, model, more));
 
 // Where the verdict is.
 
