@@ -3,16 +3,17 @@
 The messages go on as they came and when they came, with these exceptions: a start that gets our headers; a complete
 answer, which waits until it is whole; the finish chunk of a stream; the beginning of one, if the settings say so.
 
-Every message that the application sends is put into one list, in one place, and goes on from there, in another: so each
-goes on exactly once, whatever fails in looking at it.
+Every message that the application sends is put into one queue, in one place, and goes on from there, in another: so
+each goes on exactly once, whatever fails in looking at it, and whatever ends the application.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,8 @@ Message = MutableMapping[str, Any]
 
 #: Messages that send a body from a file instead of carrying it (ASGI extensions).
 _FROM_FILE = frozenset({"http.response.pathsend", "http.response.zerocopysend"})
+#: Seconds that an application's cancellation waits for a client to take what is held.
+_PATIENCE = 1.0
 
 
 class Call:
@@ -56,7 +59,7 @@ class Call:
         self._signed = False  # the start has its headers
         self._failed = False  # nothing is looked at any more
         self._waits = False  # a complete answer until it is whole, a stream as its hold says
-        self._held: list[Message] = []  # what has not gone on
+        self._held: deque[Message] = deque()  # what has not gone on
         self._parts: list[bytes] = []
         self._length = 0
         self._late = b""  # to be judged once it has gone on
@@ -91,13 +94,16 @@ class Call:
             instead = await self._take(message)
         except Exception as error:
             instead = [*_piece(self._give_up(error)), message]
+        except asyncio.CancelledError:  # while others had their turn; it has been sent all the same
+            self._held.append(message)
+            raise
         self._held += instead
-        ready = [] if self._waits else self._release()
+        if not self._waits:
+            self._sign(early=True)
         if self._whole:
             self._tell_early()
         try:
-            for each in ready:
-                await self._send(each)
+            await self._flush()
         except OSError:
             self._left = True
             raise
@@ -114,57 +120,81 @@ class Call:
 
     async def broken(self, error: BaseException) -> None:
         """The application has raised `error`."""
-        if isinstance(error, asyncio.CancelledError):
-            self._left = True  # so do servers, and applications within each other, when a client has gone
-        await self._cut("upstream_error", f"the application failed: {type(error).__name__}")
+        failed = f"the application failed: {type(error).__name__}"
+        match error:
+            case Exception():
+                await self._cut("upstream_error", failed)
+            case asyncio.CancelledError():  # most who do that do it when a client has gone, but some for other reasons
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_PATIENCE):
+                        await self._cut("client_disconnect", "the application was cancelled")
+            case _:  # the process ends, or its loop has: nothing can be waited for
+                self._close("upstream_error", failed)
 
     async def _cut(self, end: End, error: str) -> None:
         """Ends the exchange, if its answer has not ended by itself. What was held goes on: it has been sent."""
+        if self._over:
+            return
+        try:
+            if not self._started:
+                with self._looking():
+                    await self._read_ask()
+        finally:
+            self._close(end, error)
+        try:
+            if not self._left:
+                async with self._sending:
+                    await self._send_on()
+        finally:
+            if self._opening is not None:
+                self._opening.cancel()
+
+    def _close(self, end: End, error: str) -> None:
+        """Tells how the exchange has ended; nothing that is held waits any longer."""
         if self._over:
             return
         self._over = True
         if self._left:
             end, error = "client_disconnect", "the client closed its connection"
         with self._looking():
-            if not self._started:
-                self._read_ask()
             self._held += _piece(self._witness.release())
         with self._looking():
             self._witness.ended(end, error)
-        ready = self._release()
+        self._waits = False
+        self._sign(early=True)
         self._tell_early()
         self._end()
-        if not self._left:
-            async with self._sending:
-                await self._send_on(ready)
 
     async def _take(self, message: Message) -> list[Message]:
         """What goes on in the place of `message`, at once or when the wait is over."""
         kind = message["type"]
         if kind == "http.response.start":
-            return self._take_start(message)
+            return await self._take_start(message)
         if not self._started:  # early hints, pushes
             return [message]
         if kind in _FROM_FILE:
             return self._take_file(message)
         if kind != "http.response.body":
             return [message]
-        body, self._whole = message.get("body", b""), not message.get("more_body", False)
-        witness = self._witness
-        if witness.way is Way.WHOLE and body and not self._length and witness.begins(body) is Way.STREAM:
-            self._begin_stream()
-        match witness.way:
-            case Way.WHOLE if self._waits:
+        self._whole = not message.get("more_body", False)
+        way = self._witness.way
+        if way is Way.WHOLE and self._waits:
+            body = message.get("body", b"")
+            way = self._witness.begins(body)
+            if way is Way.WHOLE:
                 await self._take_part(body)
-            case Way.STREAM:
-                return self._take_piece(message, body)
+            else:
+                self._join(message)
+                self._begin_stream()
+        if way is Way.STREAM:
+            return self._take_piece(message, message.get("body", b""))
         return [message]
 
-    def _take_start(self, message: Message) -> list[Message]:
+    async def _take_start(self, message: Message) -> list[Message]:
         if self._started:  # that is for the server to refuse
             return [*_piece(self._give_up(None)), message]
+        await self._read_ask()
         self._started = True
-        self._read_ask()
         match self._witness.answered(message["status"], message.get("headers", [])):
             case Way.WHOLE:
                 self._waits = True
@@ -174,6 +204,13 @@ class Call:
                 self._start_spans()
                 self._observers.pending(self._record.id)
         return [message]
+
+    def _join(self, message: Message) -> None:
+        """Puts what has come of an answer before it was told to be a stream to the front of `message`."""
+        if self._parts:
+            message["body"] = b"".join([*self._parts, message.get("body", b"")])
+            self._held = deque(each for each in self._held if each["type"] != "http.response.body")
+            self._parts, self._length = [], 0
 
     def _begin_stream(self) -> None:
         self._start_spans()
@@ -223,13 +260,19 @@ class Call:
     async def _open(self) -> None:
         async with self._sending:
             if not self._over:
-                await self._send_on(self._release())
+                self._waits = False
+                self._sign(early=True)
+                await self._send_on()
 
-    async def _send_on(self, messages: list[Message]) -> None:
-        """What the application has sent before; it hears of no fault in that."""
+    async def _flush(self) -> None:
+        """Sends what is held, if it need not wait."""
+        while self._held and not self._waits:
+            await self._send(self._held.popleft())
+
+    async def _send_on(self) -> None:
+        """Sends what the application has sent before; it hears of no fault in that."""
         try:
-            for each in messages:
-                await self._send(each)
+            await self._flush()
         except OSError:
             self._left = True
         except Exception:
@@ -244,19 +287,12 @@ class Call:
         self._witness.unjudged("not_classified", "the answer was sent from a file")
         return [message]
 
-    def _release(self) -> list[Message]:
-        """All that was held, the start with the verdict."""
-        self._waits = False
-        if self._started and self._held:
-            self._sign(early=True)
-        ready, self._held, self._parts = self._held, [], []
-        return ready
-
     def _sign(self, *, early: bool = False) -> None:
         """Gives the start, which is the first of what is held, its headers."""
-        if self._signed or not self._held:
+        if self._signed or not self._started or not self._held:
             return
         self._signed = True
+        self._parts = []
         start, head = self._held[0], None
         with self._looking():
             self._start_spans()
@@ -289,15 +325,15 @@ class Call:
         elif self._body is not None:
             self._body.append(piece)
 
-    def _read_ask(self) -> None:
+    async def _read_ask(self) -> None:
         """At the last moment: now the application answers."""
         if self._body is None:
             why = f"the request is over {self._listeners.most_request_bytes} bytes (max_request_bytes)"
-            self._witness.asked(None, why)
+            await self._witness.asked(None, why)
         elif not self._read:
-            self._witness.asked(None, "the application did not read the request")
+            await self._witness.asked(None, "the application did not read the request")
         else:
-            self._witness.asked(b"".join(self._body))
+            await self._witness.asked(b"".join(self._body))
 
     def _start_spans(self) -> None:
         """Spans of our own, where nobody else has begun one."""

@@ -79,6 +79,7 @@ class RefusalTransport(_Wrapper):
             return self._transport.handle_request(request)
         response = None
         try:
+            _at_once(watch.asks())
             response = self._transport.handle_request(request)
             way = watch.answered(response)
             if way is Way.UNREAD:
@@ -120,6 +121,7 @@ class AsyncRefusalTransport(_Wrapper):
             return await self._transport.handle_async_request(request)
         response = None
         try:
+            await _in_turns(watch.asks())
             response = await self._transport.handle_async_request(request)
             way = watch.answered(response)
             if way is Way.UNREAD:
@@ -173,7 +175,7 @@ async def _read_async(watch: Watch, source: AsyncIterator[bytes]) -> None:
 
 
 class _Body:
-    """What the client reads: what is held, then what comes."""
+    """What the client reads: what is kept, then what comes."""
 
     def __init__(self, watch: Watch, source: Iterator[bytes], response: Any) -> None:
         self._watch = watch
@@ -182,11 +184,7 @@ class _Body:
 
     def __iter__(self) -> Iterator[bytes]:
         watch = self._watch
-        for piece in watch.held:
-            if ready := watch.passing(piece):
-                yield ready
-        if watch.error is not None:
-            raise watch.error
+        yield from watch.kept()
         try:
             for piece in self._source:
                 if ready := watch.passing(piece):
@@ -213,11 +211,8 @@ class _AsyncBody:
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         watch = self._watch
-        for piece in watch.held:
-            if ready := watch.passing(piece):
-                yield ready
-        if watch.error is not None:
-            raise watch.error
+        for ready in watch.kept():
+            yield ready
         try:
             async for piece in self._source:
                 if ready := watch.passing(piece):

@@ -38,12 +38,12 @@ def complain(what: str, error: Exception) -> None:
 
 
 class Watch:
-    """`answered` first; then, of a whole answer, each piece to `takes`, and `judge`; what the client reads after that
-    goes through `passing` and `close`. `failed`, `broken` and `closed` end it early."""
+    """`asks` first, then `answered`; then, of a whole answer, each piece to `takes`, and `judge`; what the client reads
+    after that is `kept`, then goes through `passing` and `close`. `failed`, `broken` and `closed` end it early."""
 
     def __init__(self, witness: Witness, request: Any, on_verdict: OnVerdict | None) -> None:
-        self.held: list[bytes] = []
-        self.error: Exception | None = None  # what the client is to meet once it has read what is held
+        self.error: Exception | None = None  # what the client is to meet once it has read what is kept
+        self._kept: list[bytes] = []
         self._witness = witness
         self._request = request
         self._on_verdict = on_verdict
@@ -52,32 +52,37 @@ class Watch:
         self._over = False
         self._late = b""  # has gone on, to be judged when there is time
 
+    async def asks(self) -> None:
+        """The request is about to go."""
+        try:
+            body: bytes | None = self._request.content
+        except Exception:  # each library has its own class
+            body = None
+        with self._looking():
+            await self._witness.asked(body, "the request was sent as a stream")
+
     def answered(self, response: Any) -> Way:
         """The head has come. UNREAD: nobody will look at this answer."""
         with self._looking():
-            self._read_ask()
             return self._witness.answered(response.status_code, list(response.headers.raw))
         self._tell()
         return Way.UNREAD
 
     def takes(self, piece: bytes) -> bool:
         """Keeps a piece of a whole answer; False: the rest is not to be waited for, it is too large or a stream."""
-        first = not self._size
-        self.held.append(piece)
+        self._kept.append(piece)
         self._size += len(piece)
         with self._looking():
-            if first and piece and self._witness.begins(piece) is Way.STREAM:
-                return False
-            return not self._witness.too_large(self._size)
+            return self._witness.begins(piece) is not Way.STREAM and not self._witness.too_large(self._size)
         return False
 
     async def judge(self) -> None:
-        """The whole answer is held, or what came of it before `error`, or the beginning of a stream."""
+        """The whole answer is kept, or what came of it before `error`, or the beginning of a stream."""
         if self.error is not None:
             self.failed(self.error)
         elif self._witness.way is Way.WHOLE and self._witness.verdict is None:
             with self._looking():
-                await self._witness.whole(b"".join(self.held))
+                await self._witness.whole(b"".join(self._kept))
             self._tell()
 
     def response(self, response: Any, stream: Any) -> Any:
@@ -93,6 +98,14 @@ class Watch:
         if (verdict := self._witness.verdict) is not None:
             self._extensions[VERDICT] = verdict
         return ours
+
+    def kept(self) -> Iterator[bytes]:
+        """What the client gets of what has been read already. Raises what was met after that."""
+        for piece in self._kept:
+            if ready := self.passing(piece):
+                yield ready
+        if self.error is not None:
+            raise self.error
 
     def passing(self, piece: bytes) -> bytes:
         """What the client gets now that `piece` has come; which is judged once it asks for more, or for no more."""
@@ -141,9 +154,6 @@ class Watch:
         else:  # cancelled, interrupted
             end = "client_disconnect"
         with self._looking():
-            if before:
-                self._read_ask()
-        with self._looking():
             self._witness.ended(end, name)
         self._tell()
 
@@ -173,13 +183,6 @@ class Watch:
         if self._late:
             late, self._late = self._late, b""
             self._witness.later(late)
-
-    def _read_ask(self) -> None:
-        try:
-            body: bytes | None = self._request.content
-        except Exception:  # each library has its own class
-            body = None
-        self._witness.asked(body, "the request was sent as a stream")
 
     def _tell(self) -> None:
         if self._over:

@@ -57,10 +57,14 @@ def unjudged(status: Status, reason: str, ask: Ask) -> Judged:
     return Judged(Verdict(None, status, reason=reason, model=ask.model))
 
 
-def ask_of(body: bytes, api: str | None) -> Ask:
-    """The ask of a request body; an empty one when it can't be read."""
+async def ask_of(body: bytes, api: str | None, coding: bytes | None) -> Ask:
+    """The ask of a request body; an empty one when it can't be read, which says why where that is its coding.
+
+    Only ever waits to give way to others (in an asyncio loop)."""
     try:
-        return read_ask(body, api)
+        return read_ask(await readable(body, coding), api)
+    except UndecodableError as exc:
+        return Ask(unread=f"ask not read: {exc}")
     except Exception:
         logger.exception("a request could not be read; it passes unchanged, its answer is judged without it")
         return Ask()

@@ -94,16 +94,16 @@ def early(inspection: StreamInspection, id: str, classifier: bytes) -> Headers:
     return headers.verdict(verdict.with_id(id), classifier, early=not finished)
 
 
-def begins_like_events(body: bytes) -> bool:
-    """Whether an answer of no type, or said to be JSON, is an event stream: a server may not say so."""
-    return _EVENTS.match(body) is not None
-
-
-def may_begin_like_events(body: bytes) -> bool:
-    """Whether it takes more of `body` to tell that it begins like events."""
+def begins_like_events(head: Headers, body: bytes) -> bool | None:
+    """Whether an answer of no type, or said to be JSON, that begins with `body` is an event stream all the same: a
+    server may not say so. None: it takes more of it to tell. One that is coded is taken for what it says."""
+    if coding_of(head) is not None:
+        return False
+    if _EVENTS.match(body):
+        return True
     rest = body.removeprefix(_BOM).lstrip(b"\r\n")
-    may = _BOM.startswith(body) or any(len(rest) < len(field) and field.startswith(rest) for field in _FIELDS)
-    return may and len(body) < _UNDECIDED
+    may = _BOM.startswith(body) or any(field.startswith(rest) for field in _FIELDS)
+    return None if may and len(body) < _UNDECIDED else False
 
 
 def unread_reason(head: Headers) -> str:

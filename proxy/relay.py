@@ -148,7 +148,7 @@ class Relay:
             case Way.STREAM:
                 await self._stream(record, response, headers.for_event_stream(head), send)
             case Way.WHOLE:
-                if coding_of(head) is None and passage.begins_like_events(await _peek(response)):
+                if await _begins_like_events(response, head):
                     await self._stream(record, response, headers.for_event_stream(head), send)
                 else:
                     await self._complete(record, response, head, send)
@@ -289,14 +289,13 @@ async def _copy(body: AsyncIterator[bytes], send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _peek(response: httpx.Response) -> bytes:
-    """The first pieces of the body, enough to tell whether it is events; the body still begins with them."""
-    body = _body(response)
-    first = await anext(body, b"")
-    while passage.may_begin_like_events(first) and (more := await anext(body, b"")):
+async def _begins_like_events(response: httpx.Response, head: Headers) -> bool:
+    """Reads as much of the body as it takes to tell; the body still begins with it."""
+    body, first = _body(response), b""
+    while (told := passage.begins_like_events(head, first)) is None and (more := await anext(body, b"")):
         first += more
     response.stream = _Again(first, body)
-    return first
+    return bool(told)
 
 
 class _Again(httpx.AsyncByteStream):

@@ -13,7 +13,6 @@ from contextlib import suppress
 import httpx
 
 from demur.classifier.request import read_model
-from demur.classifier.trace import Ask
 from demur.proxy import coding, errors, headers
 from demur.proxy.coding import UndecodableError
 from demur.proxy.errors import OwnError
@@ -55,11 +54,7 @@ async def body_of(record: Record, leash: Leash, limit: int, *, ask_model: bool) 
         raise errors.too_large(limit)
     if record.api is not None:
         body = await _whole(leash, limit)
-        try:
-            ask = ask_of(await readable(body, coding_of(record.headers)), record.api)
-        except UndecodableError as exc:
-            ask = Ask(unread=f"ask not read: {exc}")
-        record.asked(ask)
+        record.asked(await ask_of(body, record.api, coding_of(record.headers)))
         return body
     if length in (None, b"0") and headers.get(record.headers, b"transfer-encoding") is None:
         leash.watch()

@@ -59,8 +59,8 @@ class Witness:
     """One exchange. `record.api` is None when its path is not judged: then nothing else here is to be called.
 
     In this order: `asked`, `answered`, then for a `Way.STREAM` each piece to `passes` and `later`, or to `feed`, and at
-    the end `close` (or `release`, when it broke off) and `stream_ended`; for a `Way.WHOLE` the first piece to `begins`,
-    and the whole body to `whole`. `head` is what the client gets; of a whole answer once it is judged. Who meets an
+    the end `close` (or `release`, when it broke off) and `stream_ended`; for a `Way.WHOLE` each piece to `begins`, and
+    the whole body to `whole`. `head` is what the client gets; of a whole answer once it is judged. Who meets an
     exception of any of these calls `give_up`. `path` has no query; names in `headers` (of the request) are lower case.
     """
 
@@ -70,12 +70,17 @@ class Witness:
         self._judging = judging
         self._given: Headers = []  # the answer's
         self._head: Headers = []  # the same, names in lower case
+        self._beginning: bytes | None = None  # of a whole answer, while it may still turn out to be a stream
         self._inspection: StreamInspection | None = None
         self._finish: FinishChunk | None = None
 
-    def asked(self, body: bytes | None, why_not: str = "") -> None:
-        """The request's body; None when it was not seen as a whole, and why."""
-        self.record.asked(ask_of(body, self.record.api) if body is not None else Ask(unread=f"ask not read: {why_not}"))
+    async def asked(self, body: bytes | None, why_not: str = "") -> None:
+        """The request's body; None when it was not seen as a whole, and why. Waits as `whole` does."""
+        record = self.record
+        if body is None:
+            record.asked(Ask(unread=f"ask not read: {why_not}"))
+        else:
+            record.asked(await ask_of(body, record.api, coding_of(record.headers)))
 
     def answered(self, status: int, head: Headers) -> Way:
         """The head of the answer has come."""
@@ -86,17 +91,26 @@ class Witness:
         self._given = head
         self._head = head = [(name.lower(), value) for name, value in head]
         self.way = way_of(record.api, record.path, status, head)
-        if self.way is Way.STREAM:
-            self._open_stream()
-        elif self.way is Way.UNREADABLE:
-            self.unjudged("unparsed", passage.unread_reason(head))
+        match self.way:
+            case Way.STREAM:
+                self._open_stream()
+            case Way.WHOLE:
+                self._beginning = b""
+            case Way.UNREADABLE:
+                self.unjudged("unparsed", passage.unread_reason(head))
         return self.way
 
     def begins(self, piece: bytes) -> Way:
-        """The way of a whole answer now that its first bytes are there: it may be a stream that does not say so."""
-        if self.way is Way.WHOLE and coding_of(self._head) is None and passage.begins_like_events(piece):
-            self.way = Way.STREAM
-            self._open_stream()
+        """The way of a whole answer now that one more piece is there: it may be a stream that does not say so. Then all
+        pieces, from the first on, are a stream's."""
+        if self._beginning is not None:
+            self._beginning += piece
+            told = passage.begins_like_events(self._head, self._beginning)
+            if told is not None:
+                self._beginning = None
+            if told:
+                self.way = Way.STREAM
+                self._open_stream()
         return self.way
 
     def _open_stream(self) -> None:

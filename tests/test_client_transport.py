@@ -235,29 +235,37 @@ def test_a_stream_stays_lazy_and_may_be_left(lib: Any) -> None:
     assert told.ends == ["client_disconnect"]
 
 
-def test_nothing_is_read_of_a_stream_that_nobody_reads() -> None:
+@pytest.mark.parametrize(
+    ("kind", "sent", "ahead"),
+    [
+        ("text/event-stream", EVENTS, []),
+        ("application/json", EVENTS, [0]),
+        ("application/json", [b"\n", b"\n", *EVENTS], [0, 1, 2]),
+    ],
+    ids=["events", "said to be json", "small pieces"],
+)
+def test_nothing_is_read_of_a_stream_that_nobody_reads(kind: str, sent: list[bytes], ahead: list[int]) -> None:
     pulled: list[int] = []
 
     class Counted(httpx2.SyncByteStream):
         def __iter__(self) -> Any:
-            for index, piece in enumerate(EVENTS):
+            for index, piece in enumerate(sent):
                 pulled.append(index)
                 yield piece
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=Counted())
+        return httpx2.Response(200, headers={"content-type": kind}, stream=Counted())
 
     transport = RefusalTransport(httpx2.MockTransport(answer), **GIVEN)
     with (
         httpx2.Client(transport=transport) as client,
         client.stream("POST", "http://a.test/v1/chat/completions", json=ASK) as response,
     ):
-        assert pulled == []
+        assert pulled == ahead
         pieces = response.iter_raw()
-        next(pieces)
-        assert pulled == [0]
-        next(pieces)
-        assert pulled == [0, 1]
+        for index in range(len(ahead) + 2):
+            next(pieces)
+            assert pulled == list(range(max(index + 1, len(ahead))))
 
 
 class Interrupted(BaseException):

@@ -11,7 +11,7 @@ import pytest
 from fake_upstream import DONE, completion, event, say, whole
 from test_client_transport import ASK, GIVEN, Told, before, wrapped
 from test_middleware import KEY, REFUSED, STREAM
-from test_middleware_life import KINDS, WHERE, fails_from
+from test_middleware_life import KINDS, WHERE, fails_from, in_pieces
 
 from demur.classifier.judge import default_classifier
 from demur.config import ConfigError, Settings
@@ -86,9 +86,8 @@ def test_a_fault_anywhere_reaches_nobody(
     told = Told()
 
     def answer(_: Any) -> httpx2.Response:
-        pieces = [body[i : i + 130] for i in range(0, len(body), 130)]
         named = {"content-type": kind if "/" in kind else "application/json"}
-        return httpx2.Response(200, headers=named, content=iter(pieces))
+        return httpx2.Response(200, headers=named, content=iter(in_pieces(body)))
 
     inner = httpx2.MockTransport(answer)
     with (

@@ -156,7 +156,7 @@ def test_a_verdict_says_that_its_ask_was_not_read() -> None:
 
 
 def test_an_unreadable_request_has_no_ask() -> None:
-    assert ask_of(b"\xff not json", "openai.chat") == Ask()
+    assert asyncio.run(ask_of(b"\xff not json", "openai.chat", None)) == Ask()
 
 
 def test_a_coded_stream_is_decoded_piece_by_piece() -> None:

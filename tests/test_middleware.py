@@ -190,7 +190,7 @@ def test_a_stream_goes_on_event_by_event_whatever_its_type(kind: str) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await receive()
         await send(start(kind, (b"content-length", str(len(STREAM)).encode())))
-        for each in [b"", *EVENTS]:
+        for each in [b"", EVENTS[0][:2], EVENTS[0][2:], *EVENTS[1:]]:
             await send(part(each))
             counts.append(got.body.count(b"data:"))
         await send(part(more=False))
@@ -205,7 +205,7 @@ def test_a_stream_goes_on_event_by_event_whatever_its_type(kind: str) -> None:
         await guard(scope, receive, noted)
 
     asyncio.run(called(call))
-    assert counts == [0, 1, 2, 3, 4, 5]
+    assert counts == [0, 0, 1, 2, 3, 4, 5]
     assert (got.get("x-refusal-verdict"), got.get("content-length")) == ("pending", None)
     assert (one(ended).stream, len(KEY.findall(got.body))) == (True, 1)
 
@@ -307,6 +307,8 @@ def test_a_message_between_the_parts_of_an_answer_keeps_its_place() -> None:
     debug = {"type": "http.response.debug", "info": {}}
     got, _ = through(answering(start(), part(REFUSED[:9]), debug, part(REFUSED[9:], more=False)))
     assert got.kinds == ["start", "body", "debug", "body"]
+    got, _ = through(answering(start(), part(STREAM[:2]), debug, part(STREAM[2:9]), part(STREAM[9:], more=False)))
+    assert (KEY.sub(b"", got.body), got.kinds) == (STREAM, ["start", "debug", "body"])
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])

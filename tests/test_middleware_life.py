@@ -55,6 +55,11 @@ WHERE = [
 KINDS = pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "events that say json"])
 
 
+def in_pieces(whole: bytes) -> list[bytes]:
+    """The first so small that it does not tell whether events begin."""
+    return [whole[:3], *(whole[i : i + 130] for i in range(3, len(whole), 130))]
+
+
 def fails_from(monkeypatch: pytest.MonkeyPatch, where: str, after: int) -> None:
     """`where` raises from its `after`th call on."""
     owner, _, name = f"demur.proxy.{where}".rpartition(".")
@@ -80,7 +85,7 @@ def test_a_fault_anywhere_reaches_nobody(
 ) -> None:
     fails_from(monkeypatch, where, after)
     whole = REFUSED if kind == "application/json" else STREAM
-    sent = [part(whole[i : i + 130]) for i in range(0, len(whole), 130)]
+    sent = [part(piece) for piece in in_pieces(whole)]
     head = start(kind if "/" in kind else "application/json", (b"a", b"b"))
     guard, ended = guarded(answering(head, *sent, *([] if cut else [part(more=False)])), **settings)
     got = asyncio.run(called(guard))

@@ -6,22 +6,26 @@ import pytest
 from fake_upstream import END, ask, chunk, event, head, say
 from wire.notation import play
 
-from demur.proxy.passage import begins_like_events, may_begin_like_events
+from demur.proxy.passage import begins_like_events
 
 STREAM = say("Fine.") + event({}, "stop")
 
 
 @pytest.mark.parametrize("first", [b"\xef", b"\xef\xbb\xbf", b"\r\n", b"d", b"dat", b"e", b"i", b"retry", b"\n\nid"])
 def test_a_beginning_that_may_become_events_is_waited_on(first: bytes) -> None:
-    assert may_begin_like_events(first)
-    assert not begins_like_events(first)
+    assert begins_like_events([], first) is None
+    assert begins_like_events([(b"content-encoding", b"gzip")], first) is False
 
 
-@pytest.mark.parametrize(
-    "first", [b"{", b"[", b"data:", b"date", b":", b"\xef\xbbx", b'"d', b"\n" * 2000, b"\xef\xbb\xbf{"]
-)
-def test_any_other_is_not(first: bytes) -> None:
-    assert not may_begin_like_events(first)
+@pytest.mark.parametrize("first", [b"data:", b":", b"\xef\xbb\xbf\nid: 1", b"\n" * 2000 + b"retry:"])
+def test_events_are_told_by_their_first_field(first: bytes) -> None:
+    assert begins_like_events([], first) is True
+    assert begins_like_events([(b"content-encoding", b"gzip")], first) is False
+
+
+@pytest.mark.parametrize("first", [b"{", b"[", b"date", b"\xef\xbbx", b'"d', b"\n" * 2000, b"\xef\xbb\xbf{"])
+def test_anything_else_is_none(first: bytes) -> None:
+    assert begins_like_events([], first) is False
 
 
 @pytest.mark.parametrize("cut", range(1, 7))

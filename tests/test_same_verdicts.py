@@ -7,10 +7,12 @@ import asyncio
 import gzip
 import json
 import re
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+import brotli
 import httpx
 import httpx2
 import hypothesis
@@ -121,17 +123,21 @@ def ask_of(path: str, body: bytes) -> bytes:
     return json.dumps(ask | ({"n": 2} if b'"index": 1' in body else {})).encode()
 
 
-async def through_the_proxy(answer: Answer, sent: dict[str, str], given: dict[str, Any]) -> Outcome:
+async def through_the_proxy(
+    answer: Answer, sent: dict[str, str], given: dict[str, Any], ask: bytes | None = None
+) -> Outcome:
     path, status, head, body = answer
     lines = "".join(f"{name}: {value}\r\n" for name, value in [*head, ("transfer-encoding", "chunked")])
     script = [f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode(), framed(body) if body else b"", b"0\r\n\r\n"]
     async with upstream(*script) as up, proxy(up.url, **given) as px:
         lines_sent = [f"{name}: {value}" for name, value in sent.items()]
-        got = await call(px, request("POST", path, ask_of(path, body), *lines_sent))
+        got = await call(px, request("POST", path, ask or ask_of(path, body), *lines_sent))
         return plain(got.headers, got.body, (await px.end()).verdict)
 
 
-async def through_the_middleware(answer: Answer, sent: dict[str, str], given: dict[str, Any]) -> Outcome:
+async def through_the_middleware(
+    answer: Answer, sent: dict[str, str], given: dict[str, Any], ask: bytes | None = None
+) -> Outcome:
     path, status, head, body = answer
     ended = Collector()
     start = {"type": "http.response.start", "status": status, "headers": encoded(head)}
@@ -139,7 +145,7 @@ async def through_the_middleware(answer: Answer, sent: dict[str, str], given: di
         answering(start, part(body), part(more=False)),
         settings=Settings(**given), classifier=default_classifier(), sinks=[ended],
     )  # fmt: skip
-    got = await called(app, ask_of(path, body), path=path, headers=encoded(list(sent.items())))
+    got = await called(app, ask or ask_of(path, body), path=path, headers=encoded(list(sent.items())))
     headers = [(name.decode(), value.decode()) for name, value in got.headers]
     return plain(headers, got.body, ended[-1].verdict if ended else None)
 
@@ -154,8 +160,40 @@ def test_all_ways_leave_a_stream_alone(path: str, status: int, kind: str, coding
     same(path, status, head_of(kind), body, {"stream_verdict": "off"})
 
 
-def same(path: str, status: int, head: list[tuple[str, str]], body: bytes, given: dict[str, Any]) -> None:
-    ask = ask_of(path, body)
+@pytest.mark.parametrize(
+    ("coding", "pack", "why"),
+    [
+        ("gzip", gzip.compress, None),
+        ("X-GZIP", gzip.compress, None),
+        ("deflate, br", lambda ask: brotli.compress(zlib.compress(ask)), None),
+        ("identity", bytes, None),
+        ("gzip", lambda ask: ask, "ask not read: the body is not valid gzip: error"),
+        ("pack200", bytes, "ask not read: content coding pack200 can't be decoded"),
+        ("gzip", lambda _: gzip.compress(bytes(33 * 1024 * 1024)), "the request decodes to over 33554432 bytes"),
+    ],
+    ids=["gzip", "x-gzip", "two", "none", "not gzip", "unknown", "large"],
+)
+def test_all_ways_read_a_coded_request(coding: str, pack: Callable[[bytes], bytes], why: str | None) -> None:
+    refused = chat("I'm sorry, but I can't help with that.") | {"model": None}  # then it is the one of the request
+    path, body = _PATHS["chat"], json.dumps(refused).encode()
+    sent = SENT | {"content-encoding": coding}
+    told = same(path, 200, head_of("application/json"), body, {}, sent, pack(ask_of(path, body)))
+    assert (told["label"], told["model"]) == ("hard_refusal", None if why else "m")
+    assert (why or "") in (told.get("reason") or "")
+    assert ("reason" in told) == (why is not None)
+
+
+def same(
+    path: str,
+    status: int,
+    head: list[tuple[str, str]],
+    body: bytes,
+    given: dict[str, Any],
+    sent: dict[str, str] = SENT,
+    ask: bytes | None = None,
+) -> dict[str, Any]:
+    """The verdict that all ways give."""
+    ask = ask or ask_of(path, body)
     settings = Settings(**given)
     told: list[Verdict] = []
     options: dict[str, Any] = {
@@ -169,7 +207,7 @@ def same(path: str, status: int, head: list[tuple[str, str]], body: bytes, given
         inner = httpx2.MockTransport(lambda _: httpx2.Response(status, headers=head, stream=stream))
         with (
             httpx2.Client(transport=RefusalTransport(inner, **options)) as client,
-            client.stream("POST", f"http://up.test{path}", content=ask, headers=SENT) as response,
+            client.stream("POST", f"http://up.test{path}", content=ask, headers=sent) as response,
         ):
             got = b"".join(response.iter_raw())
         return plain(response.headers.multi_items(), got, told.pop() if told else None)
@@ -179,17 +217,18 @@ def same(path: str, status: int, head: list[tuple[str, str]], body: bytes, given
         inner = httpx.MockTransport(lambda _: httpx.Response(status, headers=head, stream=stream))
         async with (
             httpx.AsyncClient(transport=AsyncRefusalTransport(inner, **options)) as client,
-            client.stream("POST", f"http://up.test{path}", content=ask, headers=SENT) as response,
+            client.stream("POST", f"http://up.test{path}", content=ask, headers=sent) as response,
         ):
             got = b"".join([piece async for piece in response.aiter_raw()])
         return plain(response.headers.multi_items(), got, told.pop() if told else None)
 
     answer = (path, status, head, body)
-    expected = asyncio.run(through_the_proxy(answer, SENT, given))
+    expected = asyncio.run(through_the_proxy(answer, sent, given, ask))
     assert ("x-refusal-id" in expected[0]) == (path != "/v1/embeddings")
-    assert asyncio.run(through_the_middleware(answer, SENT, given)) == expected
+    assert asyncio.run(through_the_middleware(answer, sent, given, ask)) == expected
     assert through_a_client() == expected
     assert asyncio.run(through_an_asynchronous_client()) == expected
+    return expected[2]
 
 
 @pytest.mark.parametrize(
@@ -208,18 +247,20 @@ def test_held_streams_have_the_same_verdict_in_their_head(
 @hypothesis.settings(max_examples=25, deadline=None)
 @hypothesis.given(st.data())
 def test_any_cut_gives_the_same_bytes_and_the_same_verdict(data: st.DataObject) -> None:
-    """Wherever a stream is cut into pieces, what arrives is the stream, plus at most the keys, and is judged alike."""
+    """Wherever a stream is cut into pieces, and whatever it is said to be, what arrives is the stream, plus at most the
+    keys, and is judged alike."""
     name = data.draw(st.sampled_from(sorted(PAIRS)))
     body, path = PAIRS[name][1], _PATHS[name.partition(",")[0]]
     path = _GEMINI_STREAM if name.startswith("gemini") else path
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=12)))
+    early = data.draw(st.lists(st.integers(0, 8), max_size=3))
+    cuts = sorted(early + data.draw(st.lists(st.integers(0, len(body)), max_size=12)))
     mode: Any = data.draw(st.sampled_from(["chunk", "off"]))
     hold = data.draw(st.integers(0, 40))
     options: dict[str, Any] = {
         "settings": Settings(stream_verdict=mode, hold_chars=hold),
         "classifier": default_classifier(),
     }
-    head = [("content-type", "text/event-stream")]
+    head = head_of(data.draw(st.sampled_from(["text/event-stream", "application/json", ""])))
     start = {"type": "http.response.start", "status": 200, "headers": encoded(head)}
 
     def in_an_application(pieces: list[bytes]) -> tuple[bytes, Verdict | None]:
