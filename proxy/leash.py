@@ -3,6 +3,7 @@ total time is up.
 
 The body of `async with Leash(…)` is cancelled when one of them happens, and left by `Cut`. The request's body is
 read through `leash.receive`; after it, `leash.watch` waits for the client to leave, and nobody else may call `receive`.
+It can read the rest of the body too, where who wants it may not ask for a long while.
 Who reads it in another task ends the exchange with `leash.cut`: nobody hears what is raised there.
 """
 
@@ -63,10 +64,11 @@ class Leash:
         self._patience += len(message.get("body", b"")) / BYTES_PER_SECOND - (loop.time() - begun)
         return message
 
-    def watch(self) -> None:
-        """The request's body has been read: from now on wait for the client to leave."""
+    def watch(self, rest: Callable[[], Awaitable[None]] | None = None) -> None:
+        """The request's body has been read, or `rest` reads what is left of it (what it raises is the end of the
+        exchange): from now on wait for the client to leave."""
         if self._watcher is None and not self._over:
-            self._watcher = asyncio.get_running_loop().create_task(self._watch())
+            self._watcher = asyncio.get_running_loop().create_task(self._watch(rest))
 
     def cut(self, cause: Exception) -> None:
         """Cancels the task that entered, which leaves by `cause`. The first cause counts; after the end, none does."""
@@ -95,7 +97,13 @@ class Leash:
         if self._cause is not None and self._task.uncancel() == 0 and kind is not None:
             raise self._cause from None
 
-    async def _watch(self) -> None:
+    async def _watch(self, rest: Callable[[], Awaitable[None]] | None) -> None:
+        try:
+            if rest is not None:
+                await rest()
+        except Exception as exc:  # nobody awaits this task: who entered the leash hears of it
+            self.cut(exc)
+            return
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.cut(Cut("client_disconnect"))

@@ -20,6 +20,7 @@ from contextlib import aclosing, nullcontext
 from functools import partial
 from time import perf_counter
 from typing import Any
+from weakref import WeakSet
 
 import httpx
 
@@ -65,6 +66,7 @@ class Relay:
         token = settings.client_token
         self._token = ClientToken(token.get_secret_value()) if token else None
         self._hold = Hold.of(settings)
+        self._uploads: WeakSet[Upload] = WeakSet()
         self._timeout = {"connect": settings.connect_timeout, "read": settings.first_byte_timeout}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -110,7 +112,7 @@ class Relay:
         if (headers.get(record.headers, b"transfer-encoding") or b"chunked").lower() != b"chunked":
             raise errors.no_transfer_coding()
         limit, ask_model = self._settings.max_request_bytes, self._router.asks_for_model(path)
-        body = await body_of(record, leash, limit, ask_model=ask_model)
+        body = await body_of(record, leash, limit, self._uploads, ask_model=ask_model)
         destination = self._router.choose(path, record.model)
         record.comes_from(destination)
         trace = self._start_spans(record, body)

@@ -1,14 +1,17 @@
 """The client's request on its way up: what of it is read, what is turned away, which headers go with it.
 
 The body of a judged request is read whole first, for its ask and for `stream`; so is any other JSON body whose model
-decides where it goes. The rest goes up as it comes.
+decides where it goes. The rest goes up as it comes; where the upstream stops reading it, we go on for a while, since
+only who reads sees the client leave.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from weakref import WeakSet
 
 import httpx
 
@@ -24,30 +27,87 @@ from demur.proxy.routes import Destination
 
 #: Bytes of a body that are not joined and read in one go.
 LARGE = 4 * 1024 * 1024
+#: Seconds without anybody asking for the next piece after which it is read all the same.
+STUCK = 0.3
 
 
 class Upload(httpx.AsyncByteStream):
     """A body passed up piece by piece. What stops it ends the exchange: the HTTP client, which reads it in a task of
-    its own, hides why it stopped, and says nothing at all once the answer has begun."""
+    its own, hides why it stopped, and says nothing at all once the answer has begun.
 
-    def __init__(self, leash: Leash, limit: int) -> None:
+    Nor does the client ask for more while the upstream does not read. Then the leash reads ahead, as long as all the
+    `uploads` together keep less than `limit` bytes.
+    """
+
+    def __init__(self, leash: Leash, limit: int, uploads: WeakSet[Upload]) -> None:
+        self.kept = 0
         self._leash = leash
         self._limit = limit
+        self._uploads = uploads
+        self._pieces = _pieces(leash, limit)
+        self._ahead: deque[bytes] | None = None  # what was read ahead; from the first time on all goes through it
+        self._wanted = True
+        self._complete = False
+        self._changed = asyncio.Event()
+        uploads.add(self)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
         try:
-            async for piece in _pieces(self._leash, self._limit):
-                yield piece
+            while piece := await self._next():
+                stuck = loop.call_later(STUCK, self._read_on)
+                try:
+                    yield piece
+                finally:
+                    stuck.cancel()
         except (OwnError, Cut) as exc:
             self._leash.cut(exc)
             raise
         self._leash.watch()
 
+    async def _next(self) -> bytes:
+        if self._ahead is None:
+            return await anext(self._pieces, b"")
+        self._wanted = True
+        while not self._ahead and not self._complete:
+            await self._change()
+        if not self._ahead:
+            return b""
+        piece = self._ahead.popleft()
+        self.kept -= len(piece)
+        self._changed.set()
+        return piece
 
-async def body_of(record: Record, leash: Leash, limit: int, *, ask_model: bool) -> bytes | Upload:
+    def _read_on(self) -> None:
+        self._wanted = False
+        self._changed.set()
+        if self._ahead is None:
+            self._ahead = deque()
+            self._leash.watch(self._read_ahead)
+
+    async def _read_ahead(self) -> None:
+        assert self._ahead is not None
+        async for piece in self._pieces:
+            self._ahead.append(piece)
+            self.kept += len(piece)
+            self._changed.set()
+            while self._ahead and (self._wanted or sum(upload.kept for upload in self._uploads) >= self._limit):
+                await self._change()
+        self._complete = True
+        self._changed.set()
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+
+async def body_of(
+    record: Record, leash: Leash, limit: int, uploads: WeakSet[Upload], *, ask_model: bool
+) -> bytes | Upload:
     """The request's body. Raises OwnError when it is over `limit` bytes, Cut when the client leaves.
 
-    Of a judged request it reads the ask into `record`; of any other the model, where `ask_model` says so.
+    Of a judged request it reads the ask into `record`; of any other the model, where `ask_model` says so. `uploads` are
+    all that are under way.
     """
     length = headers.get(record.headers, b"content-length")
     if length is not None and int(length) > limit:
@@ -64,7 +124,7 @@ async def body_of(record: Record, leash: Leash, limit: int, *, ask_model: bool) 
         with suppress(UndecodableError):
             record.model = read_model(await readable(body, coding_of(record.headers)))
         return body
-    return Upload(leash, limit)
+    return Upload(leash, limit, uploads)
 
 
 def headers_of(

@@ -139,8 +139,15 @@ class _Request(aiohttp.ClientRequest):
 class _Protocol(ResponseHandler):
     """One upstream connection. Only a connection that was closed in order ends a body that it delimits.
 
-    aiohttp takes a reset for such an end as well: half an answer would look whole.
+    aiohttp takes a reset for such an end as well: half an answer would look whole. And it closes in order where the
+    upstream does not read what was sent, too: such a close would wait for it without end.
     """
+
+    def close(self) -> None:
+        if self.transport is not None and self.transport.get_write_buffer_size():
+            self.abort()
+        else:
+            super().close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         payload = self._payload
