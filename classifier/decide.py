@@ -56,11 +56,14 @@ def from_facts(choice: Choice, text: str, **known: Any) -> Verdict | None:
     """Rows 1 and 2: the verdict that needs no reading of `text`. None: read on. `known`: fields of the verdict."""
     if facts := _facts(choice):
         return Verdict("hard_refusal", "complete", 1.0, signals=facts, blocked_by=choice.blocked_by, **known)
-    if not text or text.isspace():
-        if choice.inspected < 1:
-            return Verdict(None, "incomplete", reason="the answer was too large to be read", **known)
-        return Verdict(None, "tool_call" if choice.tool_calls else "empty", **known)
-    return None
+    return _without_text(choice, **known) if not text or text.isspace() else None
+
+
+def _without_text(choice: Choice, *, reason: str | None = None, **known: Any) -> Verdict:
+    """Row 2: no label. `reason`: why there is no text, in what was read."""
+    if choice.inspected < 1:
+        return Verdict(None, "incomplete", reason="the answer was too large to be read", **known)
+    return Verdict(None, "tool_call" if choice.tool_calls else "empty", reason=reason, **known)
 
 
 def _facts(choice: Choice) -> tuple[Signal, ...]:
@@ -86,7 +89,7 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float, **known: A
     voice = evidence.voice
     status: Status = "incomplete" if choice.truncated else "complete"
     if voice.start >= voice.end:
-        return Verdict(None, "tool_call" if choice.tool_calls else "empty", reason="nothing but thinking", **known)
+        return _without_text(choice, reason="nothing but thinking", **known)
     label, sure, _, gap = call(evidence, truncated=choice.truncated)
     signals = evidence.signals()
     if learned := evidence.wording_signal():
