@@ -270,6 +270,28 @@ def test_w82_a_plain_upstream_through_a_proxy() -> None:
     asyncio.run(main())
 
 
+def test_w82_whom_no_proxy_names_is_reached_directly(authority: Authority) -> None:
+    """Counted at the proxy and at the upstream, whose port is its own each time."""
+    direct = ["*", "localhost", "LOCALHOST", ".localhost", "a.example, localhost", "localhost:{port}", "*.localhost"]
+    through = ["", "a.example", "ocalhost", "localhost:1", "127.0.0.1", "localhost.example", "a.localhost"]
+    addresses = {"127.0.0.1": 0, "127.0.0.0/8": 0, "127.0.0.1:{port}": 0, "localhost": 1, "10.0.0.0/8": 1, "::1": 1}
+    cases = [("localhost", name, 0) for name in direct] + [("localhost", name, 1) for name in through]
+    cases += [("127.0.0.1", name, count) for name, count in addresses.items()]
+
+    async def main() -> None:
+        tls = authority.server("localhost", "127.0.0.1")
+        async with upstream(FINE, ssl=tls) as up, outbound(up.port) as out:
+            for number, (host, name, count) in enumerate(cases, 1):
+                with environment(HTTPS_PROXY=f"http://127.0.0.1:{out.port}", NO_PROXY=name.format(port=up.port)):
+                    async with proxy(f"https://{host}:{up.port}/v1", ca_file=authority.file) as px:
+                        assert (await call(px, ask("x", *KEY))).get("x-refusal-verdict") == "answer"
+                assert (host, name, len(out.heads), len(up.requests)) == (host, name, count, number)
+                assert all(head.startswith(f"CONNECT {host}:{up.port} ") for head in out.heads)
+                out.heads.clear()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     ("answer", "status", "code", "words"),
     [
@@ -307,7 +329,7 @@ def test_a_proxy_that_is_not_there_is_named_as_the_cause() -> None:
 # Certificates.
 
 
-def test_an_unknown_authority_is_refused_and_the_settings_or_the_environment_make_it_known(
+def test_w82_an_unknown_authority_is_refused_and_the_settings_or_the_environment_make_it_known(
     authority: Authority, tmp_path: Path, require_tool: Callable[[str], str]
 ) -> None:
     openssl = require_tool("openssl")  # tells the name by which a certificate is found in a folder

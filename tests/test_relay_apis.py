@@ -394,7 +394,7 @@ def test_w63_realtime_is_refused_in_words() -> None:
     assert exchange.end == "rejected"
 
 
-def test_several_choices_and_their_header() -> None:
+def test_w27_several_choices_and_their_header() -> None:
     two = json.dumps(PAIRS["chat, two choices"][0]).encode()
     both = {"candidates": [gemini({"text": text}, index=n)["candidates"][0] for n, text in enumerate((NO, YES, NO))]}
     found = run([[whole(two)], [whole(json.dumps(both).encode())]], [ask(n=2), ask(path=PATHS["gemini"][0])])

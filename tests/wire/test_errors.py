@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 import ssl
 from typing import Any
@@ -29,12 +30,15 @@ from fake_upstream import (
     upstream,
     whole,
 )
+from wire.exported import exported
 from wire.notation import chunked, closing, play, same, verdict, without_keys
 
+from demur.proxy.metrics import Metrics
 from demur.proxy.observe import Exchange
 
 STOP = event({}, "stop")
 THREE = b"".join(map(say, ["Here is ", "how ", "to do it: "]))
+HALF = b"x" * 200
 MODES = pytest.mark.parametrize("mode", ["off", "chunk"])
 SECRET = "sk-very-secret"
 
@@ -46,7 +50,8 @@ def test_w30_a_reset_never_looks_like_an_end(rest: bytes, make: Any, mode: str) 
     script = [*make(THREE + rest, [len(THREE)])[:-1], 0.05, RST]
 
     async def run() -> None:
-        async with upstream(*script) as up, proxy(up.url, stream_verdict=mode) as px:
+        settings: dict[str, Any] = {"stream_verdict": mode, "app": {"telemetry": out.telemetry}}
+        async with upstream(*script) as up, proxy(up.url, **settings) as px:
             for count in (1, 2):
                 answer = await call(px, ask(stream=True))
                 assert (answer.body, answer.clean) == (THREE + rest, False)
@@ -55,8 +60,13 @@ def test_w30_a_reset_never_looks_like_an_end(rest: bytes, make: Any, mode: str) 
                 assert exchange.end == "upstream_error"
                 assert verdict(exchange)[1] == "incomplete"
                 assert up.connections == count  # the broken one is not used again
+            told = [exchange.id for exchange in px.ended]
+        for spans in [out.pair(id) for id in told]:
+            assert (spans.client.is_error, spans.server.is_error) == (True, True)
+            assert (spans.both("error.type"), spans.both("refusal.status")) == ("upstream_error", "incomplete")
 
-    asyncio.run(run())
+    with exported() as out:
+        asyncio.run(run())
 
 
 @MODES
@@ -96,31 +106,35 @@ def test_w30_an_old_client_sees_it_too(mode: str) -> None:
 @MODES
 @pytest.mark.parametrize("end", [FIN, RST])
 @pytest.mark.parametrize(
-    "start",
+    ("start", "came", "status"),
     [
-        (head("application/json", length=500), b"x" * 200),
-        (head("text/event-stream", length=5000), THREE),
-        (head("text/plain", length=500), b"x" * 200),
-        (head("application/json"), chunk(b"x" * 200)),
-        (head("text/event-stream"), chunk(THREE)),
-        (head("text/event-stream"), chunk(THREE), b"40\r\n" + b"x" * 10),
-        (head("text/event-stream"), chunk(THREE), b"0\r\n"),
+        ((head("application/json", length=500), HALF), HALF, "upstream_error"),
+        ((head("text/event-stream", length=5000), THREE), THREE, "incomplete"),
+        ((head("text/plain", length=500), HALF), HALF, "unparsed"),
+        ((head("application/json"), chunk(HALF)), HALF, "upstream_error"),
+        ((head("text/event-stream"), chunk(THREE)), THREE, "incomplete"),
+        ((head("text/event-stream"), chunk(THREE), b"40\r\n" + b"x" * 10), THREE + b"x" * 10, "incomplete"),
+        ((head("text/event-stream"), chunk(THREE), b"0\r\n"), THREE, "incomplete"),
     ],
     ids=["json", "events", "text", "chunked json", "chunked events", "inside a chunk", "inside the last chunk"],
 )
-def test_w31_a_body_shorter_than_declared(start: tuple[Step, ...], end: Any, mode: str) -> None:
+def test_w31_a_body_shorter_than_declared(
+    start: tuple[Step, ...], came: bytes, status: str, end: Any, mode: str
+) -> None:
+    """What is held until it is whole becomes our error; what was begun is broken off after the bytes that came."""
+
     async def run() -> None:
         async with upstream(*start, 0.05, end) as up, proxy(up.url, stream_verdict=mode) as px:
             judged = await call(px, ask(stream=True))
             other = await call(px, request("GET", "/v1/files/x/content"))
-            if b"application/json" in bytes(start[0]):  # type: ignore[arg-type]
+            if status == "upstream_error":
                 assert (judged.status, judged.json()["error"]["code"]) == (502, "upstream_disconnected")
             else:
-                assert (judged.status, judged.clean) == (200, False)
-            assert (other.status, other.clean) == (200, False)
-            assert (await px.end(2)).end == "upstream_error"
-            assert px.ended[0].verdict is not None
-            assert px.ended[0].verdict.status in ("upstream_error", "incomplete", "unparsed")
+                assert (judged.status, judged.clean, judged.body) == (200, False, came)
+            assert (other.status, other.clean, other.body) == (200, False, came)
+            await px.end(2)
+            assert [exchange.end for exchange in px.ended] == ["upstream_error"] * 2
+            assert verdict(px.ended[0]) == ("answer" if status == "incomplete" else None, status)
 
     asyncio.run(run())
 
@@ -148,10 +162,23 @@ def test_w32_w33_errors_inside_a_stream(mode: str) -> None:
     cases += [(first, (None, "upstream_error")) for first in FAILED.values()]
     for make in (chunked, closing):
         for tail in (DONE, b""):
-            results = play([make(first + tail) for first, _ in cases], stream_verdict=mode)
+            metrics = Metrics()
+            scripts = [make(first + tail) for first, _ in cases]
+            results = play(scripts, app={"sinks": [metrics]}, stream_verdict=mode)
             for (first, expected), (answer, exchange) in zip(cases, results, strict=True):
                 same(answer, first + tail, mode, 0)
                 assert verdict(exchange) == expected
+                assert exchange.verdict is not None
+                assert (exchange.verdict.blocked_by is not None) == (first in BLOCKED.values())
+            counted = re.findall(
+                r'^refusal_verdicts_total{.*refusal_status="(\w+)",refusal_verdict="(\w*)"} (\S+)$',
+                metrics.render()[0].decode(),
+                re.MULTILINE,
+            )
+            assert sorted(counted) == [
+                ("complete", "hard_refusal", f"{len(BLOCKED)}.0"),
+                ("upstream_error", "", f"{len(FAILED)}.0"),
+            ]
 
 
 @MODES

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 import time
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,11 +32,11 @@ from fake_upstream import (
     upstream,
     whole,
 )
-from wire.notation import chunked, keys, play, same, text_of, verdict
+from wire.exported import exported
+from wire.notation import chunked, keys, same, text_of, verdict
 
-from demur.classifier.judge import Classifier
-from demur.classifier.trace import Ask
 from demur.config import Settings
+from demur.proxy.verdict_log import VerdictLog
 
 STOP = event({}, "stop")
 FINE = whole(completion("Fine."))
@@ -81,7 +83,8 @@ def test_w70_w71_a_client_that_leaves_frees_the_upstream(name: str, how: str, mo
     script, sent, read = LATE[name]
 
     async def run() -> None:
-        async with upstream(*script) as up, proxy(up.url, stream_verdict=mode) as px:
+        settings: dict[str, Any] = {"stream_verdict": mode, "app": {"telemetry": out.telemetry}}
+        async with upstream(*script) as up, proxy(up.url, **settings) as px:
             async with connection(px) as (reader, writer):
                 writer.write(sent)
                 await (reader.readuntil(read) if read else until(lambda: up.requests))
@@ -94,8 +97,16 @@ def test_w70_w71_a_client_that_leaves_frees_the_upstream(name: str, how: str, mo
             if "w70" in name:
                 assert verdict(exchange)[1] == "incomplete"
                 assert text_of(exchange).startswith("One")
+        out.telemetry.shutdown()
+        ended = out.sink.spans()
+        assert sorted(span.kind for span in ended) == ["CLIENT", "SERVER"]  # each once
+        for span in ended:
+            assert (span.attributes["error.type"], span.is_error) == ("client_disconnect", False)
+            if "w70" in name:
+                assert span.attributes["refusal.status"] == "incomplete"
 
-    asyncio.run(run())
+    with exported() as out:
+        asyncio.run(run())
 
 
 @MODES
@@ -187,17 +198,36 @@ def test_w73_the_defaults_are_generous() -> None:
 
 
 def test_w73_slow_is_not_cut() -> None:
-    """Scaled: the limits are to these pauses as the defaults are to 170 s and 120 s."""
-    script = 0.85, head(), 0.6, chunk(say("a")), 0.6, chunk(say("b")), 0.6, chunk(STOP + DONE), END
+    """Scaled: the limits are to these pauses as the defaults are to 170 s and 120 s. And none stands for another."""
+    slow: Script = 0.85, head(), 0.6, chunk(say("a")), 0.6, chunk(say("b")), 0.6, chunk(STOP + DONE), END
+    slow_to_begin: Script = 2.0, head(), chunk(say("a") + STOP + DONE), END
+    slow_to_go_on: Script = head(), chunk(say("a")), 2.0, chunk(STOP + DONE), END
 
-    async def run() -> None:
-        limits: dict[str, Any] = {"connect_timeout": 0.5, "first_byte_timeout": 3.0, "idle_timeout": 1.5}
+    async def run(script: Script, **limits: Any) -> None:
         async with upstream(*script) as up, proxy(up.url, **limits) as px:
-            answer = await call(px, ask(stream=True))
-            assert answer.clean
+            assert (await call(px, ask(stream=True))).clean
             assert (await px.end()).end == "complete"
 
-    asyncio.run(run())
+    async def run_all() -> None:
+        await asyncio.gather(
+            run(slow, connect_timeout=0.5, first_byte_timeout=3.0, idle_timeout=1.5),
+            run(slow_to_begin, connect_timeout=1.0, idle_timeout=1.0),
+            run(slow_to_go_on, connect_timeout=1.0, first_byte_timeout=1.0),
+        )
+
+    asyncio.run(run_all())
+
+
+def test_w73_the_limit_for_connecting(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with upstream(20.0) as up, proxy(up.url.replace("http:", "https:"), connect_timeout=0.3) as px:
+            answer = await call(px, ask())  # the handshake is never answered
+            assert (answer.status, answer.json()["error"]["code"]) == (504, "connect_timeout")
+            assert (await px.end()).end == "connect_timeout"
+
+    with caplog.at_level(logging.WARNING, "demur"):
+        asyncio.run(run())
+    assert "ended by connect_timeout" in caplog.text
 
 
 @pytest.mark.parametrize("end", [FIN, RST])
@@ -246,75 +276,6 @@ def test_w77_our_own_endpoints_cost_the_upstream_nothing() -> None:
     asyncio.run(run())
 
 
-class Failing(Classifier):
-    def session(self, ask: Ask) -> Any:
-        raise RuntimeError("no")
-
-
-class FailingLate(Classifier):
-    """Fails at the end of a choice, when all text is there."""
-
-    def session(self, ask: Ask) -> Any:
-        feed_text = super().session(ask).feed
-
-        class Session:
-            feed = staticmethod(feed_text)
-
-            def finish(self, choice: Any) -> Any:
-                raise RecursionError("no")
-
-        return Session()
-
-
-@MODES
-@pytest.mark.parametrize("classifier", [Failing, FailingLate])
-def test_w79_a_classifier_that_raises(classifier: Any, mode: str) -> None:
-    body = say("Here ") + say("it is") + STOP + DONE
-    scripts: list[Script] = [[FINE], chunked(body), chunked(body, range(9, len(body), 9), 0.001)]
-    settings: dict[str, Any] = {"app": {"classifier": classifier(languages=("en",))}, "stream_verdict": mode}
-    (whole_answer, whole_end), *streams = play(scripts, **settings)
-    assert whole_answer.body == completion("Fine.")
-    assert whole_answer.get("x-refusal-status") == "not_classified"
-    for answer, _ in streams:
-        same(answer, body, mode, 0)
-    for exchange in (whole_end, *(exchange for _, exchange in streams)):
-        assert verdict(exchange) == (None, "not_classified")
-        assert exchange.verdict is not None
-        assert "Error" in (exchange.verdict.reason or "")
-
-
-NASTY = {
-    "repeats": "a" * 999 + "b",
-    "sorry without end": "I'm sorry, but I can't help with that. ",
-    "blanks": " " * 1000,
-    "hashes": "# ",
-    "quotes": '"',
-    "single quotes": "'",
-    "open thinking": "<think>",
-    "open fences": "```\n",
-    "brackets": "[({",
-    "backslashes": "\\",
-    "combining": "e\u0301\u0323",
-    "CR": "\r",
-}
-
-
-@pytest.mark.parametrize("name", NASTY)
-def test_w79_w81_nasty_texts_cost_linear_time(name: str) -> None:
-    """Eight times the text may take eight times the time; with four times slack no square stays below."""
-
-    def script(size: int) -> list[Any]:
-        return [whole(completion((NASTY[name] * (size // len(NASTY[name]) + 1))[:size]))]
-
-    (_, small), (_, again), (answer, large) = (play([script(size)], ask())[0] for size in (25_000, 25_000, 200_000))
-    assert answer.status == 200
-    assert verdict(large)[1] in ("complete", "incomplete", "empty")
-    seconds = max(min(small.classify_seconds, again.classify_seconds), 0.002)
-    assert large.classify_seconds < 8 * 4 * seconds
-    assert large.verdict is not None
-    assert len(large.verdict.signals) < 1000
-
-
 def test_w80_streams_go_on_while_a_long_answer_is_judged() -> None:
     """Two hundred streams with an event every 50 ms, one answer of 2 MB: the events stay apart."""
     count, rounds = 200, 20
@@ -343,17 +304,20 @@ def test_w80_streams_go_on_while_a_long_answer_is_judged() -> None:
 
 
 @MODES
-def test_w85_where_a_verdict_is_told(mode: str) -> None:
+def test_w85_where_a_verdict_is_told(mode: str, tmp_path: Path) -> None:
     refusal = "I'm sorry, but I can't help with that."
     body = say(refusal) + STOP + DONE
 
     async def run() -> None:
         scripts: list[Script] = [(whole(completion(refusal)),), chunked(body)]
-        async with upstream(*scripts[0], then=scripts[1:]) as up, proxy(up.url, stream_verdict=mode) as px:
+        settings: dict[str, Any] = {"app": {"telemetry": out.telemetry, "sinks": [log]}, "stream_verdict": mode}
+        async with upstream(*scripts[0], then=scripts[1:]) as up, proxy(up.url, **settings) as px:
             plain, stream = await call(px, ask()), await call(px, ask(stream=True))
             assert plain.get("x-refusal-verdict") == "hard_refusal"
             assert plain.body == completion(refusal)
-            assert stream.get("x-refusal-verdict") in ("pending", None)
+            assert stream.get("x-refusal-verdict") == "pending"
+            told = {name for name, _ in stream.headers if name.startswith("x-refusal-")}
+            assert told == {"x-refusal-verdict", "x-refusal-id", "x-refusal-classifier"}
             same(stream, body, mode)
             assert len(stream.body.split(b"\n\n")) == len(body.split(b"\n\n"))  # no event, no comment more
             if mode == "chunk":
@@ -362,8 +326,20 @@ def test_w85_where_a_verdict_is_told(mode: str) -> None:
                 found = await call(px, request("GET", f"/-/verdicts/{answer.get('x-refusal-id')}"))
                 assert (found.status, found.json()["label"]) == (200, "hard_refusal")
                 assert verdict(exchange) == ("hard_refusal", "complete")
+            log.close()
+            lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+            assert [line["id"] for line in lines] == [plain.get("x-refusal-id"), stream.get("x-refusal-id")]
+            for line, exchange in zip(lines, px.ended, strict=True):
+                assert (line["verdict"]["label"], line["verdict"]["status"]) == ("hard_refusal", "complete")
+                spans = out.pair(exchange.id)
+                assert (spans.both("refusal.verdict"), spans.both("refusal.status")) == ("hard_refusal", "complete")
+                (event,) = (it for it in out.sink.events() if it.span_id == spans.client.span_id)
+                assert event.attributes["gen_ai.evaluation.score.label"] == "hard_refusal"
+                assert spans.both("refusal.score") == line["verdict"]["confidence"]
 
-    asyncio.run(run())
+    log = VerdictLog(tmp_path / "log.jsonl")
+    with exported() as out:
+        asyncio.run(run())
 
 
 def test_w87_nothing_of_one_client_reaches_the_next() -> None:
