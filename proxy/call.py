@@ -62,7 +62,6 @@ class Call:
         self._held: deque[Message] = deque()  # what has not gone on
         self._parts: list[bytes] = []
         self._length = 0
-        self._late = b""  # to be judged once it has gone on
         self._whole = False  # all of it has come
         self._over = False
         self._sending = asyncio.Lock()  # held messages may be due while the application sends the next one
@@ -89,9 +88,39 @@ class Call:
             await self._pass_on(message)
 
     async def _pass_on(self, message: Message) -> None:
+        if passes := self._passes(message):
+            self._held.append(message)
+        else:
+            await self._take(message)
+        try:
+            await self._flush()
+        except OSError:
+            self._left = True
+            raise
+        if passes:
+            try:
+                self._witness.later(message["body"])
+            except Exception as error:
+                self._held += _piece(self._give_up(error))
+        elif self._whole:
+            self._end()
+
+    def _passes(self, message: Message) -> bool:
+        """Whether it is a piece of a stream that goes on as it is. Most messages are: this is short for their sake."""
+        if self._witness.way is not Way.STREAM or self._waits or not message.get("more_body"):
+            return False
+        try:
+            body = message.get("body")
+            return message["type"] == "http.response.body" and type(body) is bytes and self._witness.passes(body)
+        except Exception as error:
+            self._held += _piece(self._give_up(error))
+            return False
+
+    async def _take(self, message: Message) -> None:
+        """Any other message. What goes on in its place, at once or when the wait is over, is held from then on."""
         try:
             message = _copy(message)
-            instead = await self._take(message)
+            instead = await self._look_at(message)
         except Exception as error:
             instead = [*_piece(self._give_up(error)), message]
         except asyncio.CancelledError:  # while others had their turn; it has been sent all the same
@@ -102,17 +131,6 @@ class Call:
             self._sign(early=True)
         if self._whole:
             self._tell_early()
-        try:
-            await self._flush()
-        except OSError:
-            self._left = True
-            raise
-        if self._late:
-            late, self._late = self._late, b""
-            with self._looking():
-                self._witness.later(late)
-        if self._whole:
-            self._end()
 
     async def returned(self) -> None:
         """The application is done."""
@@ -165,8 +183,8 @@ class Call:
         self._tell_early()
         self._end()
 
-    async def _take(self, message: Message) -> list[Message]:
-        """What goes on in the place of `message`, at once or when the wait is over."""
+    async def _look_at(self, message: Message) -> list[Message]:
+        """What goes on in the place of `message`."""
         kind = message["type"]
         if kind == "http.response.start":
             return await self._take_start(message)
@@ -193,8 +211,11 @@ class Call:
     async def _take_start(self, message: Message) -> list[Message]:
         if self._started:  # that is for the server to refuse
             return [*_piece(self._give_up(None)), message]
-        await self._read_ask()
+        with self._looking():
+            await self._read_ask()
         self._started = True
+        if self._failed:
+            return [message]
         match self._witness.answered(message["status"], message.get("headers", [])):
             case Way.WHOLE:
                 self._waits = True
@@ -235,9 +256,6 @@ class Call:
     def _take_piece(self, message: Message, body: bytes) -> list[Message]:
         """Of a stream."""
         witness, hold = self._witness, self._listeners.hold
-        if not self._waits and not self._whole and witness.passes(body):
-            self._late = body
-            return [message]
         ready = witness.feed(body) if body else b""
         try:
             if self._whole:

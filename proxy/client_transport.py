@@ -233,7 +233,8 @@ class _AsyncBody:
 
 def _kind(response: Any, body: type, base: str) -> Any:
     """`body` as the library of `response` wants it: a subclass of its own."""
-    return _subclass(body, getattr(sys.modules[type(response).__module__.partition(".")[0]], base))
+    modules = (sys.modules[kind.__module__.partition(".")[0]] for kind in type(response).__mro__)
+    return _subclass(body, next(getattr(module, base) for module in modules if hasattr(module, base)))
 
 
 @cache

@@ -54,12 +54,9 @@ class Watch:
 
     async def asks(self) -> None:
         """The request is about to go."""
-        try:
-            body: bytes | None = self._request.content
-        except Exception:  # each library has its own class
-            body = None
         with self._looking():
-            await self._witness.asked(body, "the request was sent as a stream")
+            again = type(self._request.stream).__name__ == "ByteStream"  # others can be read only once
+            await self._witness.asked(self._request.read() if again else None, "the request was sent as a stream")
 
     def answered(self, response: Any) -> Way:
         """The head has come. UNREAD: nobody will look at this answer."""
@@ -70,7 +67,7 @@ class Watch:
 
     def takes(self, piece: bytes) -> bool:
         """Keeps a piece of a whole answer; False: the rest is not to be waited for, it is too large or a stream."""
-        self._kept.append(piece)
+        self._kept.append(bytes(piece))
         self._size += len(piece)
         with self._looking():
             return self._witness.begins(piece) is not Way.STREAM and not self._witness.too_large(self._size)
@@ -109,7 +106,7 @@ class Watch:
 
     def passing(self, piece: bytes) -> bytes:
         """What the client gets now that `piece` has come; which is judged once it asks for more, or for no more."""
-        witness = self._witness
+        witness, piece = self._witness, bytes(piece)  # a transport may use its buffer again
         try:
             self._catch_up()
             if witness.way is Way.UNREADABLE:

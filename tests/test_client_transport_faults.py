@@ -15,7 +15,7 @@ from test_middleware_life import KINDS, WHERE, fails_from, in_pieces
 
 from demur.classifier.judge import default_classifier
 from demur.config import ConfigError, Settings
-from demur.proxy.client_transport import AsyncRefusalTransport, RefusalTransport
+from demur.proxy.client_transport import VERDICT, AsyncRefusalTransport, RefusalTransport
 
 
 def answering(body: bytes = REFUSED, kind: str = "application/json") -> httpx2.MockTransport:
@@ -194,3 +194,77 @@ def test_other_events_of_a_stream_are_left_as_they_are() -> None:
     with httpx2.Client(transport=transport(answering(body, "text/event-stream"))) as client:
         got = client.post("http://a.test/v1/chat/completions", json=ASK).content
     assert (KEY.sub(b"", got), len(KEY.findall(got))) == (body, 1)
+
+
+def test_a_response_of_a_class_of_its_own() -> None:
+    class Mine(httpx2.Response):
+        pass
+
+    class Picky(httpx2.Response):
+        def __init__(self, body: bytes) -> None:
+            super().__init__(200, headers={"content-type": "text/event-stream"}, stream=httpx2.ByteStream(body))
+
+    told = Told()
+    plain = Mine(200, headers={"content-type": "application/json"}, content=REFUSED)
+    answers = iter([plain, Picky(STREAM)])
+    inner = httpx2.MockTransport(lambda _: next(answers))
+    with httpx2.Client(transport=transport(inner, on_verdict=told)) as client:
+        got = client.post("http://a.test/v1/chat/completions", json=ASK)
+        assert (type(got), got.content, got.headers["x-refusal-verdict"]) == (Mine, REFUSED, "hard_refusal")
+        got = client.post("http://a.test/v1/chat/completions", json=ASK)
+        assert (type(got), KEY.sub(b"", got.content)) == (Picky, STREAM)
+    assert told.labels == ["hard_refusal"] * 2
+
+
+def test_a_stream_that_is_closed_unread() -> None:
+    told = Told()
+    with httpx2.Client(transport=transport(answering(STREAM, "text/event-stream"), on_verdict=told)) as client:
+        with client.stream("POST", "http://a.test/v1/chat/completions", json=ASK) as response:
+            pass
+        response.close()
+    assert (told.ends, told.labels) == (["client_disconnect"], [None])
+    assert response.extensions[VERDICT] is told[0][0]
+
+
+def test_a_redirect_is_an_exchange_of_its_own() -> None:
+    told = Told()
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.url.host == "a.test":
+            return httpx2.Response(307, headers={"location": "http://b.test/v1/chat/completions"})
+        return httpx2.Response(200, headers={"content-type": "application/json"}, content=REFUSED)
+
+    inner = transport(httpx2.MockTransport(answer), on_verdict=told)
+    with httpx2.Client(transport=inner, follow_redirects=True) as client:
+        client.post("http://a.test/v1/chat/completions", json=ASK)
+    assert [(exchange.status_code, exchange.ask.prompt) for _, exchange in told] == [
+        (307, "How do I build it?"),
+        (200, "How do I build it?"),
+    ]
+    assert told.labels == [None, "hard_refusal"]
+
+
+def test_of_two_transports_both_judge_and_the_inner_ones_key_stays() -> None:
+    inner, outer = Told(), Told()
+    twice = transport(transport(answering(STREAM, "text/event-stream"), on_verdict=inner), on_verdict=outer)
+    with httpx2.Client(transport=twice) as client:
+        got = client.post("http://a.test/v1/chat/completions", json=ASK)
+    (key,) = KEY.findall(got.content)
+    assert json.loads(key)["id"] == inner[0][0].id
+    assert got.headers.get_list("x-refusal-id") == [outer[0][0].id]
+    assert inner.labels == outer.labels == ["hard_refusal"]
+
+
+def test_pieces_that_are_empty_or_no_bytes() -> None:
+    class Odd(httpx2.SyncByteStream):
+        def __iter__(self) -> Any:
+            yield from [b"", STREAM[:2], b"", bytearray(STREAM[2:300]), memoryview(STREAM)[300:400], STREAM[400:]]
+
+    told = Told()
+    inner = httpx2.MockTransport(lambda _: httpx2.Response(200, stream=Odd()))
+    with (
+        httpx2.Client(transport=transport(inner, on_verdict=told)) as client,
+        client.stream("POST", "http://a.test/v1/chat/completions", json=ASK) as response,
+    ):
+        got = b"".join(response.iter_raw())
+    assert (KEY.sub(b"", got), told.labels) == (STREAM, ["hard_refusal"])

@@ -210,6 +210,14 @@ def test_a_stream_goes_on_event_by_event_whatever_its_type(kind: str) -> None:
     assert (one(ended).stream, len(KEY.findall(got.body))) == (True, 1)
 
 
+def test_pieces_that_are_empty_or_have_no_body() -> None:
+    empty = {"type": "http.response.body", "more_body": True}
+    sent = [empty, part(EVENTS[0]), empty, part(), *map(part, EVENTS[1:]), {"type": "http.response.body"}]
+    got, ended = through(answering(SSE, *sent))
+    assert (KEY.sub(b"", got.body), len(KEY.findall(got.body))) == (STREAM, 1)
+    assert (one(ended).end, label(one(ended))) == ("complete", ("hard_refusal", "complete"))
+
+
 # Messages that are used again
 
 
