@@ -40,10 +40,15 @@ class _Choice(TypedDict, total=False):
     finish_reason: str | None
     native_finish_reason: str | None
     content_filter_results: Any
+    flag: Any
     error: Any
 
 
-class _Chunk(TypedDict, total=False):
+_GUARDRAIL = "amazon-bedrock-guardrailAction"
+_Guarded = TypedDict("_Guarded", {"amazon-bedrock-guardrailAction": Any}, total=False)
+
+
+class _Chunk(_Guarded, total=False):
     """What is read of a chat chunk: a typed decode makes no objects of the rest (logprobs, reasoning, fingerprints).
 
     Whatever does not fit these types is decoded again, without types.
@@ -139,7 +144,7 @@ class StreamAnswer:
             chunk = _decode_chunk(data)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return False
-        if "choices" not in chunk or chunk.get("error") or chunk.get("base_resp"):
+        if "choices" not in chunk or chunk.get("error") or chunk.get("base_resp") or _GUARDRAIL in chunk:
             return False
         if "prompt_filter_results" in chunk:  # Azure
             draft.meta["prompt_filter_results"] = chunk["prompt_filter_results"]

@@ -73,6 +73,16 @@ CODES: dict[str, str] = {
     "hooks_failed": "Portkey, guardrails",
     "900514": "WSO2 AI Gateway, guardrails",
     "guardrail_intervened": "WSO2 AI Gateway, guardrails; LiteLLM with Bedrock's",
+    "faqruleblocked": "DashScope, own rules",
+    "customroleblocked": "DashScope, own rules",
+    "ipinfringementsuspect": "DashScope",
+    "textillegaldetected": "Tencent Hunyuan, behind OperationDenied",
+    "imageillegaldetected": "Tencent Hunyuan, behind OperationDenied",
+    "guardrails_violation": "NVIDIA NeMo Guardrails, as type",
+    "content_blocked": "NVIDIA NeMo Guardrails",
+    "guardrail_blocked": "Langfuse AI Gateway",
+    "sensitive_words_detected": "New API",
+    "prompt_blocked": "New API",
 }
 
 #: Codes with a second use: no "no" where the message has one of these words.
@@ -105,7 +115,21 @@ MESSAGES: dict[str, str] = {
     "violated content safety policy": "LiteLLM, guardrails",
     "input_guardrail_triggered": "Databricks",
     "output_guardrail_triggered": "Databricks",
+    "blocked by input guardrail": "Databricks",
+    "blocked by output guardrail": "Databricks",
+    "triggering azure openai's content management policy": "Azure, as gateways quote it",
+    "responsibleaipolicyviolation": "Azure, as gateways quote it",
+    "rejected as a result of our safety system": "OpenAI, images",
+    "safeguards flagged this message": "Anthropic",
+    "prompt injection patterns detected": "OpenRouter, guardrails",
+    "blocked entity detected": "LiteLLM, personal data",
+    "content filtered due to safety violations": "SAP AI Core",
+    "prompt pattern is blocked": "Kong AI Gateway",
+    "sensitive chat messages": "UCloud ModelVerse",
 }
+
+#: Baidu Qianfan's `flag` of a choice that ends the talk: 2 show it, 3 do not show it, 4 take it back. 1 is a remark.
+FLAGS = frozenset({2, 3, 4})
 
 
 def is_block(reason: str | None) -> bool:
@@ -122,30 +146,33 @@ def is_short(reason: str | None) -> bool:
 def error_block(error: dict[str, Any]) -> tuple[str, str] | None:
     """Of an error object that is a policy block the raw code (or the words of its message that tell) and the field
     it stands in, such as `error.code`; else None."""
-    message = _message(error)
-    folded = message.lower()
     told = fields.mapping(error.get("message"))  # gateways put an object there
-    for place, source in (("error", error), ("error.innererror", _inner(error)), ("error.message", told)):
+    entries = [("error.detail", entry) for entry in _details(error)]
+    messages = [("error.message", _message(error)), *((place, _message(entry)) for place, entry in entries)]
+    folded = " ".join(message for _, message in messages).lower()
+    for place, source in (("error", error), ("error.innererror", _inner(error)), ("error.message", told), *entries):
         for key, word in _named_words(source):
-            # Volcengine refines a code after a dot: SensitiveContentDetected.SevereViolation.
-            code = word.lower().partition(".")[0]
-            known = code in CODES or code.endswith(tuple(CODE_ENDS))
-            if known and not any(words in folded for words in UNSURE_CODES.get(code, ())):
-                return word, f"{place}.{key}"
+            # Dots refine: SensitiveContentDetected.SevereViolation (Volcengine), OperationDenied.TextIllegalDetected.
+            for code in word.lower().split("."):
+                known = code in CODES or code.endswith(tuple(CODE_ENDS))
+                if known and not any(words in folded for words in UNSURE_CODES.get(code, ())):
+                    return word, f"{place}.{key}"
     metadata = fields.mapping(error.get("metadata"))  # OpenRouter's moderation has no code of its own
     if metadata.get("reasons") and "flagged_input" in metadata:
         reasons = ", ".join(filter(None, map(fields.string, fields.sequence(metadata["reasons"]))))
         return reasons or "flagged", "error.metadata.reasons"
-    for words in MESSAGES:
-        at = folded.find(words)
-        if at >= 0 and len(folded) == len(message):
-            return message[at : at + len(words)], "error.message"
+    for place, message in messages:
+        folded = message.lower()
+        for words in MESSAGES:
+            at = folded.find(words)
+            if at >= 0 and len(folded) == len(message):
+                return message[at : at + len(words)], place
     return None
 
 
 def error_code(error: dict[str, Any]) -> str:
     """The short code of an error, "" when it has none. Never its message: that may quote the prompt or a key."""
-    words = [word for _, word in _named_words(error)]
+    words = [word for source in (error, *_details(error)) for _, word in _named_words(source)]
     return next((word for word in words if not word.isdigit()), words[0] if words else "")[:80]
 
 
@@ -154,6 +181,7 @@ def _named_words(error: dict[str, Any]) -> list[tuple[str, str]]:
     status = error.get("status")  # Google's word; elsewhere the HTTP status, which is no code
     values = (
         ("code", error.get("code")),
+        ("error_code", error.get("error_code")),  # Baidu Qianfan, Databricks
         ("type", error.get("type")),
         ("status", status if isinstance(status, str) else None),
         ("action", error.get("action")),
@@ -163,9 +191,18 @@ def _named_words(error: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _message(error: dict[str, Any]) -> str:
     """What an error says, in whichever place; LiteLLM's guardrails put an object under `message`."""
-    told = error.get("message") or error.get("msg") or error.get("detail")
+    told = error.get("message") or error.get("msg") or error.get("error_msg") or error.get("detail")
+    if isinstance(told, list):  # Mistral, in an entry of its details
+        return " ".join(map(fields.string, told))
     return fields.string(fields.mapping(told).get("error") or told)
 
 
+def _details(error: dict[str, Any]) -> list[dict[str, Any]]:
+    """FastAPI's list of what is wrong with a request, each with `type`, `loc` and `msg` (Mistral, vLLM and others)."""
+    return fields.mappings(error.get("detail")) or fields.mappings(fields.mapping(error.get("message")).get("detail"))
+
+
 def _inner(error: dict[str, Any]) -> dict[str, Any]:
-    return next((inner for key in ("innererror", "inner_error") if (inner := fields.mapping(error.get(key)))), {})
+    sources = error, fields.mapping(error.get("provider_specific_fields"))  # LiteLLM hands Azure's on in there
+    inner = (fields.mapping(source.get(key)) for source in sources for key in ("innererror", "inner_error"))
+    return next(filter(None, inner), {})

@@ -16,6 +16,7 @@ from demur.classifier.shapes_others import (
     read_gemini,
     read_guardrail,
     read_ollama,
+    read_qianfan,
 )
 
 Reader = Callable[[dict[str, Any], Draft], None]
@@ -91,6 +92,8 @@ def reader_of(body: dict[str, Any]) -> tuple[str | None, Reader | None]:
         return "cohere.chat", read_cohere
     if fields.string(body.get("action")).startswith("GUARDRAIL_") or "amazon-bedrock-guardrailAction" in body:
         return "bedrock.guardrail", read_guardrail
+    if isinstance(body.get("result"), str) and ("need_clear_history" in body or "is_truncated" in body):
+        return "baidu.qianfan", read_qianfan
     if "done" in body and (isinstance(body.get("message"), dict) or isinstance(body.get("response"), str)):
         return "ollama.chat", read_ollama
     return None, None
@@ -109,7 +112,13 @@ def error_of(body: dict[str, Any]) -> dict[str, Any] | None:
         return body
     if (base := fields.mapping(body.get("base_resp"))) and base.get("status_code"):  # MiniMax
         return {"code": base["status_code"], "message": base.get("status_msg")}
-    told = any(isinstance(body.get(key), str) for key in ("message", "msg"))
-    if told and body.get("code") not in _NO_ERROR:  # DashScope, Spark
+    told = any(isinstance(body.get(key), str) for key in ("message", "msg", "error_msg"))
+    if told and body.get("code", body.get("error_code")) not in _NO_ERROR:  # DashScope, Spark; Qianfan
         return body
+    detail = body.get("detail")
+    if any("msg" in entry for entry in fields.mappings(detail)) or "error" in fields.mapping(detail):  # FastAPI
+        return body
+    response = fields.mapping(body.get("Response")) or body
+    if error := fields.mapping(response.get("Error")) or fields.mapping(response.get("ErrorMsg")):  # Tencent
+        return {"code": error.get("Code"), "message": error.get("Message") or error.get("Msg")}
     return None

@@ -26,6 +26,7 @@ class PlainChoice(msgspec.Struct, gc=False):
     text: None = None
     finish_reason: Literal[""] | None = None
     content_filter_results: None = None
+    flag: Literal[0] | None = None
     error: None = None
 
 
@@ -37,6 +38,7 @@ class _Chunk(msgspec.Struct, gc=False):
     prompt_filter_results: msgspec.UnsetType = msgspec.UNSET
     error: None = None
     base_resp: None = None
+    guardrail: msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="amazon-bedrock-guardrailAction")
 
 
 _decode_lines = msgspec.json.Decoder(_Chunk).decode_lines

@@ -37,6 +37,8 @@ def _read_choice(choice: dict[str, Any], position: int, draft: Draft) -> None:
     native = fields.string(choice.get("native_finish_reason"))  # OpenRouter: the vendor's own word
     if blocks.is_block(native):
         draft.block(index, native, "native_finish_reason")
+    if (flag := choice.get("flag")) and type(flag) is int and flag in blocks.FLAGS:  # Baidu Qianfan
+        draft.block(index, str(flag), "flag")
     if reason := fields.string(choice.get("finish_reason")):
         draft.end(index, reason)
     if error := choice.get("error"):  # OpenRouter

@@ -1,4 +1,4 @@
-"""The shapes of Anthropic (Messages), Google (Gemini), AWS (Bedrock), Cohere and Ollama: bodies and stream events."""
+"""The shapes of Anthropic (Messages), Gemini, AWS Bedrock, Cohere, Baidu Qianfan, Ollama: bodies and stream events."""
 
 from __future__ import annotations
 
@@ -110,6 +110,21 @@ def read_cohere(body: dict[str, Any], draft: Draft) -> None:
     read_message(fields.mapping(body.get("message")), 0, draft)
     draft.end(0, fields.string(body.get("finish_reason")), "finish_reason")
     draft.count(fields.mapping(fields.mapping(body.get("usage")).get("tokens")))
+
+
+def read_qianfan(body: dict[str, Any], draft: Draft) -> None:
+    """An answer of Baidu Qianfan's own (v1) API, or one event of its stream."""
+    draft.readable = True
+    draft.open(0)
+    draft.id = draft.id or fields.name(body.get("id"))
+    draft.say(0, fields.string(body.get("result")))
+    if call := fields.mapping(body.get("function_call")):
+        draft.call(0, "function_call", fields.string(call.get("name")), fields.compact(call.get("arguments")))
+    if body.get("need_clear_history") is True:  # the input is unsafe: the talk is to end here
+        draft.block(0, "need_clear_history", "need_clear_history")
+    if body.get("is_end") is not False:
+        draft.end(0, fields.string(body.get("finish_reason")) or "stop", "finish_reason")
+    draft.count(fields.mapping(body.get("usage")))
 
 
 def read_ollama(body: dict[str, Any], draft: Draft) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from demur.classifier import blocks
+from demur.classifier.answer import StreamAnswer
+from demur.classifier.plain import read_plain
 from demur.classifier.shapes import normalize
+from demur.classifier.sse import Event
+from demur.classifier.trace import Ask, Choice
 
 REQUEST = {"messages": [{"role": "user", "content": "Hi"}]}
 
@@ -128,6 +133,44 @@ FILTERED = {"violence": {"filtered": True, "severity": "medium"}}
             "blocked under Anthropic's Usage Policy",
         ),
         ({"error": {"code": 403, "metadata": {"reasons": [], "flagged_input": "x"}}}, None),
+        (  # FastAPI's list: a guard of an own server, and Mistral, which puts a list under `msg`
+            {"detail": [{"loc": ["body"], "msg": "not today", "type": "guardrails_violation"}]},
+            "guardrails_violation",
+        ),
+        (
+            {"object": "error", "message": {"detail": [{"msg": ["Content blocked by guardrail"], "type": "value"}]}},
+            "Content blocked by guardrail",
+        ),
+        (  # LiteLLM hands on what Azure said
+            {
+                "error": {
+                    "code": "400",
+                    "message": "AzureException",
+                    "provider_specific_fields": {"innererror": {"code": "ResponsibleAIPolicyViolation"}},
+                }
+            },
+            "ResponsibleAIPolicyViolation",
+        ),
+        (  # a gateway that quotes Azure
+            {"error": {"message": "Error code: 400 - {'innererror': {'code': 'ResponsibleAIPolicyViolation'}}"}},
+            "ResponsibleAIPolicyViolation",
+        ),
+        (  # Tencent's envelope, and its stream's
+            {"Response": {"Error": {"Code": "OperationDenied.TextIllegalDetected", "Message": "x"}, "RequestId": "r"}},
+            "OperationDenied.TextIllegalDetected",
+        ),
+        (
+            {"ErrorMsg": {"Code": "OperationDenied.ImageIllegalDetected", "Msg": "x"}},
+            "OperationDenied.ImageIllegalDetected",
+        ),
+        (  # SAP
+            {"request_id": "r", "code": 400, "message": "Content filtered due to Safety violations. Change it."},
+            "Content filtered due to Safety violations",
+        ),
+        (  # NeMo
+            {"error": {"message": "Stopped by rails.", "type": "guardrails_violation", "code": "content_blocked"}},
+            "content_blocked",
+        ),
         (
             {
                 "type": "error",
@@ -149,6 +192,15 @@ def test_vendors_spellings(error: dict[str, Any], reason: str | None) -> None:
         (404, {"error": {"message": "No such model", "code": "model_not_found"}}),
         (400, {"error": {"message": "Too long", "code": "context_length_exceeded"}}),
         (422, {"detail": [{"loc": ["body", "messages"], "msg": "field required"}]}),
+        (
+            422,
+            {"detail": [{"loc": ["body"], "msg": ["one", "two"], "type": "extra_forbidden", "input": "new_sensitive"}]},
+        ),
+        (401, {"detail": "Not authenticated"}),
+        (200, {"error_code": 336003, "error_msg": "the messages must be an odd number"}),  # Qianfan
+        (400, {"error_code": 110, "error_msg": "Access token invalid"}),
+        (400, {"Response": {"Error": {"Code": "InvalidParameterValue.Model", "Message": "No such model"}}}),
+        (400, {"code": "InvalidParameter.DataInspection", "message": "The image can't be read"}),  # DashScope
         (429, {"error": {"message": "Slow down", "type": "requests", "code": "rate_limit_exceeded"}}),
         (429, {"error": {"code": "1302", "message": "Rate limit"}}),
         (500, {"error": {"message": "The server had an error", "type": "server_error"}}),
@@ -198,3 +250,84 @@ def test_a_blocked_gemini_prompt_is_blocked_for_any_reason(reason: str, blocked:
     assert bool(trace.choices) is blocked
     if blocked:
         assert trace.choices[0].blocked_by == reason
+
+
+def test_why_names_what_is_wrong_with_a_request() -> None:
+    wrong = {"detail": [{"loc": ["body", "top_p"], "msg": "a number, please", "type": "float_type", "input": "secret"}]}
+    assert normalize({"response": wrong, "status": 422}).why == "HTTP 422: float_type"
+    assert normalize({"response": wrong}).why == "float_type"
+    assert normalize({"response": {"error_code": 336003, "error_msg": "secret"}}).why == "336003"
+
+
+def both(event: dict[str, Any], *more: dict[str, Any]) -> Choice:
+    """What a body, or a stream of such events, is read as; both alike in what was said and in why it was blocked."""
+    answer = StreamAnswer(Ask(), "openai.chat")
+    for part in (event, *more):
+        answer.feed(Event(None, json.dumps(part).encode(), 0, 0))
+    (choice,) = answer.trace().choices
+    if not more:
+        (whole,) = normalize({"request": REQUEST, "response": event}).choices
+        assert (whole.text, whole.blocked_by, whole.blocked_field) == (
+            choice.text,
+            choice.blocked_by,
+            choice.blocked_field,
+        )
+    return choice
+
+
+@pytest.mark.parametrize("flag", [0, 1, 2, 3, 4, None, True, "3"])
+def test_qianfan_flags_a_choice(flag: object) -> None:
+    choice = {"index": 0, "delta": {"content": "No words on that."}, "finish_reason": "stop", "flag": flag}
+    read = both({"id": "as-1", "object": "chat.completion.chunk", "model": "m", "choices": [choice]})
+    assert read.text == "No words on that."
+    blocked = flag in (2, 3, 4) and flag is not True
+    assert (read.blocked_by, read.blocked_field) == ((str(flag), "flag") if blocked else (None, ""))
+
+
+def test_qianfans_own_answers() -> None:
+    head = {"id": "as-1", "object": "chat.completion", "created": 1, "is_truncated": False}
+    fine = {**head, "result": "Plums.", "need_clear_history": False, "finish_reason": "normal"}
+    assert (both(fine).text, both(fine).blocked_by) == ("Plums.", None)
+    unsafe = {**head, "result": "Let us change the subject.", "need_clear_history": True, "ban_round": -1}
+    assert both(unsafe).blocked_by == "need_clear_history"
+    assert both({**fine, "finish_reason": "content_filter"}).blocked_by == "content_filter"
+    streamed = both(
+        {**fine, "result": "Pl", "is_end": False, "finish_reason": ""}, {**fine, "result": "ums.", "is_end": True}
+    )
+    assert (streamed.text, streamed.finish_reason, streamed.truncated) == ("Plums.", "normal", False)
+
+
+def test_bedrock_marks_a_completion_wherever_it_comes() -> None:
+    choice = {"index": 0, "delta": {"content": "Not here."}, "finish_reason": "stop"}
+    chunk = {"id": "c", "model": "m", "choices": [choice]}
+    assert both(chunk).blocked_by is None
+    assert both({**chunk, "amazon-bedrock-guardrailAction": "NONE"}).blocked_by is None
+    assert both({**chunk, "amazon-bedrock-guardrailAction": "INTERVENED"}).blocked_by == "INTERVENED"
+
+
+@pytest.mark.parametrize(
+    ("event", "blocked"),
+    [
+        ({"detail": [{"loc": ["body"], "msg": "Content blocked by guardrail", "type": "value_error"}]}, True),
+        ({"detail": [{"loc": ["body"], "msg": "Input should be a number", "type": "float_type"}]}, False),
+        ({"error_code": 336100, "error_msg": "try again"}, False),
+        ({"ErrorMsg": {"Code": "OperationDenied.TextIllegalDetected", "Msg": "x"}}, True),
+        ({"error": {"message": "Stopped by rails.", "type": "guardrails_violation", "code": "content_blocked"}}, True),
+    ],
+)
+def test_an_error_inside_a_stream(event: dict[str, Any], blocked: bool) -> None:
+    answer = StreamAnswer(Ask(), "openai.chat")
+    answer.feed(Event(None, json.dumps(event).encode(), 0, 0))
+    trace = answer.trace()
+    assert bool(trace.choices) is blocked
+    assert trace.problem == (None if blocked else "upstream_error")
+
+
+def test_flagged_and_marked_chunks_are_not_plain() -> None:
+    def plain(**more: Any) -> bool:
+        choice = {"index": 0, "delta": {"content": "x"}, "flag": more.pop("flag", 0)}
+        return read_plain(json.dumps({"choices": [choice], **more}).encode()) is not None
+
+    assert plain()
+    assert not plain(flag=3)
+    assert not plain(**{"amazon-bedrock-guardrailAction": "INTERVENED"})
