@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from demur.cli.options import check_before_start, config_flag, load_settings
-from demur.config import DEFAULT_FILE, ROUTE, Loaded
+from demur.config import DEFAULT_FILE, ROUTE, Loaded, shadowed
 
 
 @click.group(short_help="The effective settings.", invoke_without_command=True)
@@ -61,6 +61,8 @@ def show(config: Path | None, as_json: bool) -> None:
 def check(config: Path | None) -> None:
     """Check the settings, own lexicons, and that each key of a route is there: prints ok, or what is wrong and where.
 
+    Routes that no request can reach are named too; they are no mistake.
+
     \b
     Exit codes:
       0  ok
@@ -68,6 +70,8 @@ def check(config: Path | None) -> None:
     """
     loaded = load_settings(config, {})
     check_before_start(loaded)
+    for unreachable in shadowed(loaded):
+        click.echo(f"warning: {unreachable}", err=True)
     if loaded.settings.lexicons:
         from demur.cli.classify import make_classifier
 

@@ -1,6 +1,6 @@
 """Settings: what can be set (`settings`, `routes`), how values are written (`values`), where they come from (`load`,
-`positions`), what is wrong with them (`problems`), whether an upstream is demur itself (`own_address`), and what must
-hold before the proxy starts (`start`).
+`positions`), what is wrong with them (`problems`), whether an upstream is demur itself (`own_address`), which routes no
+request reaches (`shadowed`), and what must hold before the proxy starts (`start`).
 
     loaded = load()                 # defaults < demur.toml < DEMUR_* < flags
     loaded.settings.upstream        # every value is validated and in its unit
@@ -15,6 +15,7 @@ from demur.config.errors import ConfigError
 from demur.config.load import DEFAULT_FILE, Loaded, load
 from demur.config.routes import Route, key_of
 from demur.config.settings import ROUTE, Setting, Settings, describe, describe_route
+from demur.config.shadowed import shadowed
 from demur.config.start import check_start, open_relay_of
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "key_of",
     "load",
     "open_relay_of",
+    "shadowed",
 ]
