@@ -101,6 +101,11 @@ class StreamAnswer:
         ends = draft.api != "gemini"
         return min((math.inf if ends and c.finish_reason else c.total for c in draft.choices.values()), default=0)
 
+    @property
+    def several(self) -> bool:
+        """Whether a choice besides the first has been seen: others may come in their own events, in any order."""
+        return not self._draft.choices.keys() <= {0}
+
     def feed(self, event: Event) -> Sequence[tuple[int, str]]:
         """The text that this event adds, by choice index; thinking and refusal fields are not text. Never raises."""
         draft = self._draft

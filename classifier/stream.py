@@ -40,9 +40,10 @@ class StreamJudge:
         self._hear(self.answer.feed(event))
         return self.answer.newly_finished
 
-    def feed_all(self, events: Sequence[Event]) -> list[tuple[Event, tuple[int, ...]]]:
-        """The same for some events in their order: those that finished a choice, and which."""
-        return [(event, indexes) for event in events if (indexes := self.feed(event))]
+    def feed_all(self, events: Sequence[Event]) -> list[tuple[Event, tuple[int, ...], bool]]:
+        """The same for events in their order: those that finished a choice, which, and whether the answer had shown
+        several by then."""
+        return [(event, indexes, self.answer.several) for event in events if (indexes := self.feed(event))]
 
     def feed_plain(self, lines: bytes) -> bool:
         """The same for the data of events, a line each; quicker. False: not all are plain chunks, and none was read."""

@@ -56,7 +56,8 @@ class FinishChunk:
     def __init__(
         self, inspection: StreamInspection, api: str, *, id: str, several: bool, framing: Framing = "sse"
     ) -> None:
-        """`api` is one of MAY_FINISH; `several`: more than one choice was asked for."""
+        """`api` is one of MAY_FINISH; `several`: more than one choice was asked for. Where not, the stream tells: from
+        the event on that brings a second choice."""
         self._inspection = inspection
         self._may_finish = MAY_FINISH[api]
         self._choices = _CHOICES.get(api)
@@ -111,7 +112,7 @@ class FinishChunk:
         data = bytes(self._held[:whole])
         del self._held[:whole]
         out, position = [], 0
-        for event, indexes in finished:
+        for event, indexes, several in finished:
             start, end = 0 if event.start == began else event.start - base, event.end - base
             if not position <= start < end <= whole:
                 continue  # some of it has gone on already
@@ -120,8 +121,7 @@ class FinishChunk:
                 for index in indexes
                 if (verdict := self._inspection.choice_verdict(index))
             }
-            several = self._several or len(indexes) > 1 or 0 not in indexes
-            choices = self._choices if several else None
+            choices = self._choices if self._several or several else None
             out += [data[position:start], splice(data[start:end], keys, choices=choices, framing=self._framing)]
             position = end
         return b"".join([*out, data[position:]])

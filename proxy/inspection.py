@@ -40,7 +40,7 @@ Framing = Literal["sse", "lines", "array"]
 _READERS: Mapping[Framing, Callable[[], Reader]] = {"sse": SSEReader, "lines": LineReader, "array": ArrayReader}
 
 #: The events that finished a choice, and which.
-Finished = list[tuple[Event, tuple[int, ...]]]
+Finished = list[tuple[Event, tuple[int, ...], bool]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -412,3 +412,26 @@ def test_without_the_keys_it_is_the_upstreams_stream_in_any_framing(
     pieces = [stream[a:b] for a, b in pairwise(bounds)]
     passed = b"".join(follow(pieces, several=several, api=api, framing=framing))
     assert re.sub(rb',"refusal_verdict":\{[^{}]*\}', b"", passed) == stream
+
+
+def chat(index: int, text: str = "", finish: str | None = None) -> dict[str, Any]:
+    return {"index": index, "delta": {"content": text}, "finish_reason": finish}
+
+
+@pytest.mark.parametrize(
+    ("events", "places"),
+    [
+        ([[chat(0, "Yes.")], [chat(0, "", "stop")]], ["top"]),
+        ([[chat(0, "Yes.")], [chat(1, "No.")], [chat(0, "", "stop")], [chat(1, "", "stop")]], ["in", "in"]),
+        ([[chat(0, "Yes.")], [chat(0, "", "stop")], [chat(1, "No.")], [chat(1, "", "stop")]], ["top", "in"]),
+        ([[chat(0, "Yes.", "stop"), chat(1, "No.")], [chat(1, "", "stop")]], ["in", "in"]),
+        ([[chat(1, "No.", "stop")], [chat(0, "Yes.", "stop")]], ["in", "in"]),
+    ],
+    ids=["one", "side by side", "one after the other", "in one event", "the second first"],
+)
+def test_where_keys_stand_is_told_by_the_stream_however_it_is_cut(events: list[Any], places: list[str]) -> None:
+    stream = sse(*({"id": "c", "model": "m", "choices": choices} for choices in events))
+    for size in (1, 7, 50, 200, len(stream)):
+        passed = b"".join(follow([stream[at : at + size] for at in range(0, len(stream), size)]))
+        keyed = [json.loads(line[6:]) for line in passed.splitlines() if b"refusal_verdict" in line]
+        assert ["top" if "refusal_verdict" in chunk else "in" for chunk in keyed] == places

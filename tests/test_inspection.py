@@ -27,9 +27,9 @@ def test_pieces_that_wait_are_read_in_their_order() -> None:
     for text in texts:
         assert at_once.feed(say(text)) == []
         later.later(say(text))
-    ((finished, indexes),) = later.feed(STOP)
-    assert at_once.feed(STOP) == [(finished, indexes)]
-    assert indexes == (0,)
+    ((finished, indexes, several),) = later.feed(STOP)
+    assert at_once.feed(STOP) == [(finished, indexes, several)]
+    assert (indexes, several) == ((0,), False)
     assert later.choice_verdict(0) == at_once.choice_verdict(0)
     later.later(DONE)
     assert later.done is True
@@ -92,7 +92,7 @@ def test_an_event_that_is_still_arriving_is_read_on() -> None:
     copy.feed(say("He")[9:])
     copy.feed(say("llo") * 2)  # read as plain chunks
     assert (copy.pending, copy.offset) == (0, len(start + say("He") + say("llo") * 2))
-    ((finished, _),) = copy.feed(STOP)
+    ((finished, *_),) = copy.feed(STOP)
     assert (finished.start, finished.end) == (copy.offset - len(STOP), copy.offset)
     judged = copy.finish(cut=False)
     assert judged.trace is not None

@@ -222,7 +222,7 @@ def odd_chunks() -> Iterator[dict[str, Any]]:
 def same_together(events: Sequence[Event], bounds: Sequence[int], api: str | None, **arguments: Any) -> None:
     """Feeds the events one by one, and in batches."""
     single, batch = (StreamJudge(ASK, api, classifier=rules(), **arguments) for _ in range(2))
-    finished = [(one, indexes) for one in events if (indexes := single.feed(one))]
+    finished = [(one, indexes, single.answer.several) for one in events if (indexes := single.feed(one))]
     together = []
     for a, b in pairwise(bounds):
         lines = lines_of(b"".join([b"data: %b\n\n" % one.data for one in events[a:b]]))

@@ -188,7 +188,7 @@ def test_w09_of_two_spaces_one_stays(eol: str, monkeypatch: pytest.MonkeyPatch) 
     seen: list[tuple[str | None, str]] = []
     feed_all = StreamJudge.feed_all
 
-    def told(self: StreamJudge, events: Sequence[Event]) -> list[tuple[Event, tuple[int, ...]]]:
+    def told(self: StreamJudge, events: Sequence[Event]) -> list[tuple[Event, tuple[int, ...], bool]]:
         seen.extend((event.name, event.data.decode()) for event in events)
         return feed_all(self, events)
 
