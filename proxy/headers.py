@@ -147,15 +147,18 @@ def verdict(verdict: Verdict, classifier: bytes, *, early: bool = False) -> Head
     return [*headers, (b"x-refusal-classifier", classifier)]
 
 
-def exposed(headers: Headers, added: Headers) -> Headers:
-    """Both, and a cross-origin page may read those `added`: they join the upstream's own list, if it has one."""
-    names = b", ".join(name for name, _ in added)
+def added(headers: Headers, ours: Headers, request: Headers) -> Headers:
+    """An answer's headers and `ours`. Where `request`, whose names are lower case, is of another origin, its page may
+    read ours: they join the upstream's own list, if it has one."""
+    if not ours or get(request, b"origin") is None:
+        return [*headers, *ours]
+    names = b", ".join(name for name, _ in ours)
     for index, (name, value) in enumerate(headers):
-        if name == b"access-control-expose-headers":
+        if name.lower() == b"access-control-expose-headers":
             # "*" covers all headers of a response without credentials; listing ours beside it does no harm.
             listed = (name, value + b", " + names)
-            return [*headers[:index], listed, *headers[index + 1 :], *added]
-    return [*headers, *added, (b"access-control-expose-headers", names)]
+            return [*headers[:index], listed, *headers[index + 1 :], *ours]
+    return [*headers, *ours, (b"access-control-expose-headers", names)]
 
 
 def _listed(words: Iterable[str]) -> str:

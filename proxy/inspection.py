@@ -57,6 +57,11 @@ def unjudged(status: Status, reason: str, ask: Ask) -> Judged:
     return Judged(Verdict(None, status, reason=reason, model=ask.model))
 
 
+def too_large(limit: int, ask: Ask) -> Judged:
+    """No label, since the answer is too large for one."""
+    return unjudged("not_classified", f"the answer is over {limit} bytes (inspect_bytes)", ask)
+
+
 async def ask_of(body: bytes, api: str | None, coding: bytes | None) -> Ask:
     """The ask of a request body; an empty one when it can't be read, which says why where that is its coding.
 
@@ -258,7 +263,7 @@ async def judge_body(
         if coding is not None:
             decoded = await _decode(body, coding, limit, turns)
             if decoded is None:
-                return unjudged("not_classified", f"the answer is over {limit} bytes (inspect_bytes)", ask)
+                return too_large(limit, ask)
             body = decoded
         trace = read_body(ask, api, status, body)
         verdicts = []

@@ -10,7 +10,7 @@ from demur.classifier.apis import api_of_path, model_of_path, provider_of
 from demur.classifier.trace import Ask
 from demur.classifier.verdict import Verdict
 from demur.proxy import headers
-from demur.proxy.inspection import Judged, unjudged
+from demur.proxy.inspection import Judged, StreamInspection, unjudged
 from demur.proxy.observe import End, Exchange, Spans, Tracer
 from demur.proxy.store import new_id
 
@@ -75,6 +75,12 @@ class Record:
         if self.api is not None and silent and end != "unauthorized":
             return self.judge(unjudged("upstream_error" if failed else "not_classified", error, self.ask))
         return None
+
+    def streamed(self, inspection: StreamInspection, *, cut: bool) -> Verdict:
+        """No more of a stream comes; `cut`: though it had not ended. It has all the same, if its end marker came."""
+        self.first_event = inspection.first_event
+        self.done_marker = inspection.done
+        return self.judge(inspection.finish(cut=cut and not self.done_marker))
 
     def judge(self, judged: Judged) -> Verdict:
         """Takes the outcome of the inspection; the verdict gets the exchange's id."""

@@ -31,7 +31,7 @@ from demur.proxy.credentials import ClientToken
 from demur.proxy.errors import OwnError
 from demur.proxy.headers import Headers
 from demur.proxy.hold import Gate, Hold, until
-from demur.proxy.inspection import PIECE, judge_body, unjudged
+from demur.proxy.inspection import PIECE, judge_body, too_large, unjudged
 from demur.proxy.leash import Cut, Leash, Receive
 from demur.proxy.observe import TURNED_AWAY, Observers
 from demur.proxy.passage import Way, coding_of, way_of
@@ -213,9 +213,7 @@ class Relay:
             broken = exc
             rest = finish.release() if finish else b""
         finally:
-            record.first_event = inspection.first_event
-            record.done_marker = inspection.done
-            verdict = record.judge(inspection.finish(cut=cut and not inspection.done))
+            verdict = record.streamed(inspection, cut=cut)
             if isinstance(broken, httpx.TransportError):  # what broke off empty has another verdict, in every place
                 error = errors.in_body(broken)
                 verdict = record.ended(error.end, str(error)) or verdict
@@ -235,8 +233,7 @@ class Relay:
             parts.append(piece)
             size += len(piece)
             if size > limit:
-                reason = f"the answer is over {limit} bytes (inspect_bytes)"
-                verdict = record.judge(unjudged("not_classified", reason, record.ask))
+                verdict = record.judge(too_large(limit, record.ask))
                 await self._begin(record, response, head, headers.verdict(verdict, self._signed), send=send)
                 await send({"type": "http.response.body", "body": b"".join(parts), "more_body": True})
                 await _copy(body, send)
@@ -261,10 +258,7 @@ class Relay:
         self, record: Record, response: httpx.Response, head: Headers, ours: Headers, *, send: Send
     ) -> None:
         """Sends the head."""
-        if ours and headers.get(record.headers, b"origin") is not None:
-            head = headers.exposed(head, ours)
-        else:
-            head = head + ours
+        head = headers.added(head, ours, record.headers)
         record.status_code = response.status_code
         await send({"type": "http.response.start", "status": response.status_code, "headers": head})
 

@@ -21,7 +21,7 @@ from demur.config import Settings
 from demur.proxy import headers, passage
 from demur.proxy.finish import FinishChunk
 from demur.proxy.headers import Headers
-from demur.proxy.inspection import StreamInspection, ask_of, judge_body, unjudged
+from demur.proxy.inspection import StreamInspection, ask_of, judge_body, too_large, unjudged
 from demur.proxy.observe import End
 from demur.proxy.passage import Way, coding_of, way_of
 from demur.proxy.record import Record
@@ -73,6 +73,7 @@ class Witness:
         self._beginning: bytes | None = None  # of a whole answer, while it may still turn out to be a stream
         self._inspection: StreamInspection | None = None
         self._finish: FinishChunk | None = None
+        self._grows = False  # by a key, now or before
 
     async def asked(self, body: bytes | None, why_not: str = "") -> None:
         """The request's body; None when it was not seen as a whole, and why. Waits as `whole` does."""
@@ -128,11 +129,12 @@ class Witness:
             head=self._head,
             id=record.id,
         )
+        self._grows = self._finish is not None
 
     def head(self, *, early: bool = False) -> Headers:
         """The answer's headers with ours; its length goes where the body gets a key more. `early`: of a stream that
         goes on, with what can be said so far."""
-        dropped = (headers.PREFIX, b"content-length") if self._finish else (headers.PREFIX,)
+        dropped = (headers.PREFIX, b"content-length") if self._grows else (headers.PREFIX,)
         kept = [(name, value) for name, value in self._given if not name.lower().startswith(dropped)]
         signed = f"{self._judging.classifier.name}/{self._judging.classifier.rules_version}".encode("ascii")
         if (judged := self.record.judged) is not None:
@@ -141,8 +143,7 @@ class Witness:
             ours = passage.early(self._inspection, self.record.id, signed)
         else:
             ours = headers.pending(self.record.id, signed)
-        cross_origin = headers.get(self.record.headers, b"origin") is not None
-        return headers.exposed(kept, ours) if cross_origin else kept + ours
+        return headers.added(kept, ours, self.record.headers)
 
     @property
     def heard(self) -> float:
@@ -195,9 +196,7 @@ class Witness:
         record, self._inspection = self.record, None
         if not cut:
             inspection.close()
-        record.first_event = inspection.first_event
-        record.done_marker = inspection.done
-        record.judge(inspection.finish(cut=cut and not inspection.done))
+        record.streamed(inspection, cut=cut)
 
     async def whole(self, body: bytes) -> None:
         """Judges a complete answer. Only ever waits to give way to others (in an asyncio loop)."""
@@ -219,7 +218,7 @@ class Witness:
         """Whether an answer that has reached `size` bytes is judged no more; then it has its verdict."""
         limit = self._judging.settings.inspect_bytes
         if size > limit:
-            self.unjudged("not_classified", f"the answer is over {limit} bytes (inspect_bytes)")
+            self.record.judge(too_large(limit, self.record.ask))
         return size > limit
 
     def unjudged(self, status: Status, reason: str) -> None:

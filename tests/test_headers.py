@@ -130,10 +130,13 @@ def test_verdict_headers_are_bounded_ascii() -> None:
 def test_cross_origin_pages_may_read_ours() -> None:
     ours = headers.pending("abc", b"c")
     names = b"x-refusal-verdict, x-refusal-id, x-refusal-classifier"
-    assert headers.exposed([], ours)[-1] == (b"access-control-expose-headers", names)
-    joined = headers.exposed([(b"access-control-expose-headers", b"x-request-id"), (b"a", b"b")], ours)
-    assert headers.get(joined, b"access-control-expose-headers") == b"x-request-id, " + names
-    assert [name for name, _ in joined].count(b"access-control-expose-headers") == 1
+    other = [(b"origin", b"https://page.example")]
+    assert headers.added([], ours, other)[-1] == (b"access-control-expose-headers", names)
+    for listing in (b"access-control-expose-headers", b"Access-Control-Expose-Headers"):
+        joined = headers.added([(listing, b"x-request-id"), (b"a", b"b")], ours, other)
+        assert joined == [(listing, b"x-request-id, " + names), (b"a", b"b"), *ours]
+    assert headers.added([(b"a", b"b")], ours, []) == [(b"a", b"b"), *ours]
+    assert headers.added([(b"a", b"b")], [], other) == [(b"a", b"b")]
 
 
 def test_the_tag_is_cut() -> None:

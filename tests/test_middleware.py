@@ -169,10 +169,12 @@ def test_an_event_is_sent_before_the_next_one_is_there() -> None:
 
 def test_the_length_of_a_stream_goes_only_with_the_key() -> None:
     length = (b"content-length", str(len(STREAM)).encode())
-    app = answering(start("text/event-stream", length), part(STREAM, more=False))
-    assert through(app)[0].get("content-length") is None
-    got, _ = through(app, stream_verdict="off")
-    assert (got.get("content-length"), got.body) == (str(len(STREAM)), STREAM)
+    for kind in ("text/event-stream", "application/json"):
+        app = answering(start(kind, length), part(STREAM, more=False))
+        for held in list[dict[str, Any]]([{}, {"hold_chars": 10}, {"buffer": True}]):
+            assert through(app, **held)[0].get("content-length") is None
+            got, _ = through(app, stream_verdict="off", **held)
+            assert (got.get("content-length"), got.body) == (str(len(STREAM)), STREAM)
 
 
 def test_nothing_but_the_verdict_is_added_to_the_head_of_a_stream() -> None:
