@@ -263,13 +263,15 @@ def test_w59_w60_path_and_query_stay_as_they_are(asked: str, target: str | None)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_w61_redirects_are_the_clients_business(status: int) -> None:
     async def run() -> None:
-        for where in ("http://elsewhere.invalid/v1/x", "https://127.0.0.1:1/v1/x", "/v1/other"):
-            moved = whole(b"moved", "text/plain", f"Location: {where}", status=f"{status} Moved")
-            async with upstream(moved) as up, proxy(up.url) as px:
-                for sent in (ask("How?", "Authorization: Bearer k"), request("GET", "/v1/models")):
-                    answer = await call(px, sent)
-                    assert (answer.status, answer.get("location"), answer.body) == (status, where, b"moved")
-                assert len(up.requests) == 2
+        async with upstream(FINE) as elsewhere:
+            for where in (f"{elsewhere.url}/x", f"{elsewhere.url.replace('http:', 'https:')}/x", "/v1/other"):
+                moved = whole(b"moved", "text/plain", f"Location: {where}", status=f"{status} Moved")
+                async with upstream(moved) as up, proxy(up.url) as px:
+                    for sent in (ask("How?", "Authorization: Bearer k"), request("GET", "/v1/models")):
+                        answer = await call(px, sent)
+                        assert (answer.status, answer.get("location"), answer.body) == (status, where, b"moved")
+                    assert len(up.requests) == 2
+            assert elsewhere.connections == 0
 
     asyncio.run(run())
 
@@ -280,8 +282,7 @@ def test_w63_a_websocket_is_refused_in_words(protocol: str | None, caplog: pytes
     if protocol:
         lines.append(f"Sec-WebSocket-Protocol: {protocol}")
     (answer,), ups = sent_up(request("GET", "/v1/realtime?model=m", None, *lines))
-    assert answer.status in (426, 501)
-    assert answer.json()["error"]["code"] == "websocket_not_supported"
+    assert (answer.status, answer.json()["error"]["code"]) == (501, "websocket_not_supported")
     assert "sk-very-secret" not in caplog.text + json.dumps(answer.json())
     assert ups == []
 

@@ -251,28 +251,31 @@ def test_w18_a_stream_without_end_marker(make: Any, mode: str) -> None:
 @pytest.mark.parametrize("make", [chunked, closing])
 def test_w19_a_stream_without_finish_reason(make: Any, mode: str) -> None:
     body = b"".join([OPENING, say("Here is "), say("how:")])
-    scripts = [make(body), make(body + DONE), make(say(REFUSAL[0]) + say("I can't help with that."))]
-    (plain, first), (_, second), (_, refusal) = play(scripts, stream_verdict=mode)
-    same(plain, body, mode, 0)
-    for exchange in (first, second):
-        label, status = verdict(exchange)
-        assert status == "incomplete"
+    long = body + b"".join(say(f"Step {number}: whisk the eggs, fold in the flour. ") for number in range(200))
+    scripts = [make(body), make(body + DONE), make(long), make(say(REFUSAL[0]) + say("I can't help with that."))]
+    *plain, (_, refusal) = play(scripts, stream_verdict=mode)
+    for (answer, exchange), sent in zip(plain, (body, body + DONE, long), strict=True):
+        same(answer, sent, mode, 0)
+        assert verdict(exchange) == ("answer", "incomplete")
         assert exchange.verdict is not None
-        assert label != "answer" or (exchange.verdict.confidence or 0) < 0.99
+        assert exchange.verdict.confidence is not None
+        assert exchange.verdict.confidence < 1
     assert verdict(refusal) == ("hard_refusal", "incomplete")
 
 
 def test_w20_a_stream_that_stays_open_in_silence(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
-        async with upstream(head(), chunk(say("Fine.") + STOP), 20.0, END) as up, proxy(up.url, idle_timeout=0.5) as px:
+        settings: dict[str, Any] = {"idle_timeout": 0.5, "app": {"telemetry": out.telemetry}}
+        async with upstream(head(), chunk(say("Fine.") + STOP), 20.0, END) as up, proxy(up.url, **settings) as px:
             answer = await call(px, ask(stream=True))
             assert not answer.clean
             exchange = await px.end()
             assert exchange.end == "idle_timeout"
             assert "upstream_error" not in (exchange.error or "")
             await asyncio.wait_for(up.left.wait(), 5)
+        assert out.pair(exchange.id).both("error.type") == "idle_timeout"
 
-    with caplog.at_level(logging.INFO, "demur"):
+    with caplog.at_level(logging.INFO, "demur"), exported() as out:
         asyncio.run(run())
     assert "ended by idle_timeout" in caplog.text
     assert "upstream_error" not in caplog.text
