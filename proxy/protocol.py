@@ -28,6 +28,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from demur.proxy import errors, headers
 from demur.proxy.errors import OwnError
+from demur.proxy.urls import EMPTY_QUERY
 
 logger = logging.getLogger("demur.server")
 
@@ -124,6 +125,8 @@ class ClientProtocol(HttpToolsProtocol):
             return  # it comes again, see data_received
         self._stop_clock()
         self._in_head, self._in_body = False, True
+        if self.url.partition(b"#")[0].partition(b"?")[1:] == (b"?", b""):  # to the parser that is none
+            self.scope["extensions"] = {EMPTY_QUERY: {}}
         super().on_headers_complete()
         self.headers = []  # for trailers
         while self._cycles and self._cycles[0].response_complete:

@@ -38,6 +38,7 @@ from demur.proxy.passage import Way, coding_of, way_of
 from demur.proxy.record import Record
 from demur.proxy.routes import Router
 from demur.proxy.upload import Upload, body_of, headers_of
+from demur.proxy.urls import EMPTY_QUERY
 
 logger = logging.getLogger("demur.relay")
 
@@ -118,12 +119,15 @@ class Relay:
         trace = self._start_spans(record, body)
         if record.api is not None:
             self.observers.pending(record.id)
+        target = destination.target(path, query)
+        if EMPTY_QUERY in scope.get("extensions", ()):
+            target += b"?"
         request = httpx.Request(
             record.method,
             destination.base.url,
             headers=headers_of(record, destination, body, trace),
             stream=httpx.ByteStream(body) if isinstance(body, bytes) else body,
-            extensions={"target": destination.target(path, query), "timeout": self._timeout},
+            extensions={"target": target, "timeout": self._timeout},
         )
         try:
             response = await self._transport.handle_async_request(request)

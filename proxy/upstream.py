@@ -64,7 +64,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         try:
             response = await session.request(
                 request.method,
-                URL(origin + target.decode("latin-1"), encoded=True),
+                _url(url, target),
                 headers=CIMultiDict(_headers(request)),
                 data=_payload(request),
                 allow_redirects=False,
@@ -117,6 +117,14 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             except OutboundError as error:
                 raise httpx.ProxyError(str(error)) from None
         return self._proxies[origin]
+
+
+def _url(url: httpx.URL, target: bytes) -> URL:
+    """The upstream's URL with that path and query as they are."""
+    path, origin = target.decode("latin-1"), f"{url.scheme}://{url.netloc.decode('ascii')}"
+    if path.find("?") == len(path) - 1:  # yarl drops a query that is empty, but not as a part of the path
+        return URL(origin).with_path(path, encoded=True)
+    return URL(origin + path, encoded=True)
 
 
 def _unanswerable(response: aiohttp.ClientResponse) -> str | None:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import httpx
 
+#: The extension of the scope that says of a request target that it ends with its "?".
+EMPTY_QUERY = "demur.empty_query"
+
 _VERSION = b"/v1"
 
 

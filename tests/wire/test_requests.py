@@ -243,7 +243,7 @@ def test_w58_base_and_path_are_joined_once(base: str, asked: str, target: str) -
         ("/v1/files/a%2Fb/%7e;c=1//d/../e/./f?x=%2f&y=a+b&z=%zz&w=a=b;c", None),
         ("/v1/models/a:b@c,d!$'()*+", None),
         ('/v1/a"<>|^`{}\\[]?q="<>|^`{}\\[]?x??', None),
-        ("/v1/models?", "/v1/models"),  # an empty query says nothing
+        ("/v1/models?", None),
         ("/v1/models?a=1#part", "/v1/models?a=1"),  # a fragment is the client's own
         ("http://elsewhere.test/v1/models?a=1", "/v1/models?a=1"),
         ("http://user:pass@elsewhere.test:99/v1/models", "/v1/models"),
@@ -342,5 +342,29 @@ def test_w67_ranges_pass() -> None:
                 answer = await call(px, request("GET", "/v1/files/x/content", None, "Range: bytes=2-3"))
                 assert (answer.status, answer.get("content-range")) == (status, range_)
             assert [got.all("range") for got in up.requests] == [["bytes=2-3"]] * 2
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "target", ["/v1/models?", "/v1/models", "/v1/models?a=b", "/v1/models??", "/v1/models?a=b?", "/v1/a%2F;b?"]
+)
+def test_a_query_goes_up_as_it_came_also_an_empty_one(target: str) -> None:
+    async def run() -> None:
+        async with upstream(whole(b"{}")) as up, proxy(up.url) as px:
+            for sent in (target, f"{target}#part"):
+                assert (await call(px, request("GET", sent))).status == 200
+                assert up.requests[-1].target == target
+
+    asyncio.run(run())
+
+
+def test_an_empty_query_of_one_request_is_not_that_of_the_next() -> None:
+    async def run() -> None:
+        async with upstream(whole(b"{}")) as up, proxy(up.url) as px, connection(px) as (reader, writer):
+            for target in ("/v1/models?", "/v1/models"):
+                writer.write(request("GET", target))
+                await read_answer(reader)
+            assert [seen.target for seen in up.requests] == ["/v1/models?", "/v1/models"]
 
     asyncio.run(run())
