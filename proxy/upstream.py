@@ -11,6 +11,8 @@ and port, never a path, a query or a header. httpx.AsyncHTTPTransport can stand 
 
 from __future__ import annotations
 
+import os
+import re
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -37,6 +39,9 @@ PIECE = 64 * 1024
 
 # aiohttp adds these by itself otherwise. Host and the framing headers are its business.
 _NOT_ADDED = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
+
+# The alerts of a server that got no certificate from us, or one that it does not take.
+_NO_CERTIFICATE = re.compile(r"ALERT_.*(CERTIFICATE|HANDSHAKE_FAILURE|UNKNOWN_CA|ACCESS_DENIED)").search
 
 
 class AiohttpTransport(httpx.AsyncBaseTransport):
@@ -72,7 +77,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 timeout=self._timeout(limits.get("connect"), limits.get("read")),
             )
         except (aiohttp.ClientError, OSError, ValueError) as exc:
-            raise _translate(exc, where) from exc
+            raise _translate(exc, where, tls=url.scheme == "https") from exc
         if (fault := _unanswerable(response)) is not None:
             response.close()
             raise httpx.RemoteProtocolError(f"{where} answered {fault}, which can't be passed on")
@@ -242,8 +247,8 @@ def _text(raw: bytes) -> str:
         return raw.decode("latin-1")
 
 
-def _translate(exc: BaseException, where: str, *, in_body: bool = False) -> httpx.TransportError:
-    """aiohttp's exception as httpx's, in words that are safe to show."""
+def _translate(exc: BaseException, where: str, *, tls: bool = False, in_body: bool = False) -> httpx.TransportError:
+    """aiohttp's exception as httpx's, in words that are safe to show. `tls`: it may have been about certificates."""
     match exc:
         case aiohttp.ConnectionTimeoutError():
             return httpx.ConnectTimeout(f"no connection to {where} in time")
@@ -257,11 +262,12 @@ def _translate(exc: BaseException, where: str, *, in_body: bool = False) -> http
         case aiohttp.ClientConnectorDNSError():
             return httpx.ConnectError(f"the name of {where} can't be resolved: {_reason(exc)}")
         case aiohttp.ClientConnectorCertificateError():
-            return httpx.ConnectError(f"the certificate of {where} is not valid: {exc.certificate_error}")
+            why = f"{exc.certificate_error} (ca_file names the authorities that are trusted)"
+            return httpx.ConnectError(f"the certificate of {where} is not valid: {why}")
         case aiohttp.ClientConnectorSSLError():
-            return httpx.ConnectError(f"no TLS connection to {where}: {_reason(exc)}")
+            return httpx.ConnectError(f"no TLS connection to {where}: {_why(exc)}{_asked(exc)}")
         case aiohttp.ClientConnectorError():
-            return httpx.ConnectError(f"no connection to {where}: {_reason(exc)}")
+            return httpx.ConnectError(f"no connection to {where}: {_reason(exc)}{_asked(exc) if tls else ''}")
         case aiohttp.ServerDisconnectedError():
             return httpx.RemoteProtocolError(f"{where} closed the connection without answering")
         case aiohttp.ClientPayloadError():
@@ -271,9 +277,38 @@ def _translate(exc: BaseException, where: str, *, in_body: bool = False) -> http
         case ValueError():
             return httpx.LocalProtocolError(f"the request for {where} can't be sent: {type(exc).__name__}")
         case _:
-            reason = getattr(exc, "strerror", None) or type(exc).__name__
-            return httpx.ReadError(f"the connection to {where} broke: {reason}")
+            what = "closed the TLS connection" if isinstance(_root(exc), ssl.SSLError) else "broke the connection"
+            return httpx.ReadError(f"{where} {what}: {_why(exc)}{_asked(exc) if tls else ''}")
 
 
 def _reason(exc: aiohttp.ClientConnectorError) -> str:
     return exc.strerror or str(exc.os_error) or type(exc.os_error).__name__
+
+
+def _root(exc: BaseException) -> BaseException:
+    while exc.__cause__ is not None:
+        exc = exc.__cause__
+    return exc
+
+
+def _why(exc: BaseException) -> str:
+    """Why a connection broke. Not in aiohttp's words: they may hold the URL, and with it a key in the query."""
+    match root := _root(exc):
+        case ssl.SSLError():
+            return (root.reason or type(root).__name__).replace("_", " ").lower()
+        case aiohttp.ClientConnectionResetError():
+            return "it was closed while the request was sent"
+        case OSError(errno=int(number)):
+            return os.strerror(number)
+        case _:
+            return type(root).__name__
+
+
+def _asked(exc: BaseException) -> str:
+    """What may be missing where a server ends TLS at its start: one that wants a certificate need not say so."""
+    root = _root(exc)
+    if isinstance(root, ConnectionResetError) or (
+        isinstance(root, ssl.SSLError) and _NO_CERTIFICATE(root.reason or "")
+    ):
+        return "; if it asks for a client certificate, client_cert names it"
+    return ""
