@@ -35,8 +35,12 @@ class _Wrapper(_Transport):  # type: ignore[misc]
 
     `on_verdict(verdict, exchange)` is called when an exchange is over. `hosts` are those whose answers are judged
     (None: all). Without `settings` they are read as by the command: `demur.toml`, then `DEMUR_*`; `classifier` stands
-    for the one that they describe. Raises ConfigError or LexiconError for wrong ones.
+    for the one that they describe. Raises ConfigError or LexiconError for wrong ones, and TypeError for what is no
+    transport of this kind.
     """
+
+    #: The method that a transport of this kind has, and how one is made.
+    _sends: tuple[str, str]
 
     def __init__(
         self,
@@ -47,6 +51,12 @@ class _Wrapper(_Transport):  # type: ignore[misc]
         settings: Settings | None = None,
         classifier: Classifier | None = None,
     ) -> None:
+        method, example = self._sends
+        if not callable(getattr(transport, method, None)) or isinstance(transport, type):
+            raise TypeError(
+                f"{type(self).__name__} wraps a transport, which has {method}(); it got {_named(transport)}. Give it "
+                f"{example}, of httpx2 or httpx as the client is"
+            )
         self._transport = transport
         self._judging = Judging.by(settings or load().settings, classifier)
         self._on_verdict = on_verdict
@@ -71,8 +81,14 @@ class _Wrapper(_Transport):  # type: ignore[misc]
         return Watch(witness, request, self._on_verdict) if witness.record.api is not None else None
 
 
+def _named(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
 class RefusalTransport(_Wrapper):
     """Around a synchronous transport; as safe to share between threads as that is."""
+
+    _sends = "handle_request", "HTTPTransport()"
 
     def handle_request(self, request: Any) -> Any:
         if (watch := self._watch(request)) is None:
@@ -115,6 +131,8 @@ class RefusalTransport(_Wrapper):
 
 class AsyncRefusalTransport(_Wrapper):
     """Around an asynchronous transport, under asyncio or trio."""
+
+    _sends = "handle_async_request", "AsyncHTTPTransport()"
 
     async def handle_async_request(self, request: Any) -> Any:
         if (watch := self._watch(request)) is None:

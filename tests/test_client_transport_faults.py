@@ -268,3 +268,22 @@ def test_pieces_that_are_empty_or_no_bytes() -> None:
     ):
         got = b"".join(response.iter_raw())
     assert (KEY.sub(b"", got), told.labels) == (STREAM, ["hard_refusal"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "words"),
+    [
+        (RefusalTransport, None, "got NoneType. Give it HTTPTransport()"),
+        (RefusalTransport, "x", "got str. Give it HTTPTransport()"),
+        (RefusalTransport, httpx2.Client(), "got Client. Give it HTTPTransport()"),
+        (RefusalTransport, httpx2.AsyncHTTPTransport(), "got AsyncHTTPTransport. Give it HTTPTransport()"),
+        (RefusalTransport, httpx2.HTTPTransport, "got the class HTTPTransport. Give it HTTPTransport()"),
+        (AsyncRefusalTransport, None, "got NoneType. Give it AsyncHTTPTransport()"),
+        (AsyncRefusalTransport, httpx2.HTTPTransport(), "got HTTPTransport. Give it AsyncHTTPTransport()"),
+    ],
+)
+def test_what_is_no_transport_of_this_kind_is_refused_at_once(kind: Any, given: Any, words: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        kind(given, **GIVEN)
+    assert words in str(caught.value)
+    assert f"{kind.__name__} wraps a transport" in str(caught.value)
