@@ -16,7 +16,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing, nullcontext, suppress
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -41,6 +41,9 @@ from demur.proxy.upload import Upload, body_of, headers_of
 from demur.proxy.urls import EMPTY_QUERY
 
 logger = logging.getLogger("demur.relay")
+
+#: Seconds in which the last bytes of an exchange that was cut may still go out.
+PARTING = 1.0
 
 Scope = dict[str, Any]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -225,7 +228,10 @@ class Relay:
         if gate.shut and (broken is None or (isinstance(broken, httpx.TransportError) and (gate.held or rest))):
             await gate.open(headers.verdict(verdict, self._signed))
         if broken is None or (rest and not gate.shut):
-            await send({"type": "http.response.body", "body": rest, "more_body": broken is not None})
+            # Once the exchange was cut, nothing else ends the wait for a client that does not read.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PARTING if isinstance(broken, asyncio.CancelledError) else None):
+                    await send({"type": "http.response.body", "body": rest, "more_body": broken is not None})
         if broken is not None:
             raise broken
 
