@@ -160,6 +160,7 @@ class _Protocol(ResponseHandler):
       piece of the head begins it anew.
     * A fault in the framing ends the body in which it is found, and takes nothing away that stands before it.
     * Only a connection that was closed in order ends a body that it delimits; a reset does not.
+    * It is closed in order only when all that was sent is read: otherwise such a close would wait without end.
     """
 
     _awaits_head = False
@@ -209,6 +210,12 @@ class _Protocol(ResponseHandler):
         if isinstance(exc, HttpProcessingError) and payload is not None and not payload.is_eof():
             payload.set_exception(aiohttp.ClientPayloadError(str(exc)), exc)
         super().set_exception(exc, *cause)
+
+    def close(self) -> None:
+        if self.transport is not None and self.transport.get_write_buffer_size():
+            self.abort()
+        else:
+            super().close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_head_clock()
