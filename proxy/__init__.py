@@ -8,7 +8,7 @@ The way of one request:
     relay       one exchange from the first byte to the last
       leash       what may end it from outside: the client leaves, time is up
       upload      the request: what is read of it, which headers go up (headers, urls)
-      upstream    httpx's transport seam over aiohttp's client
+      upstream    httpx's transport seam over aiohttp's client (upstream_connection, upstream_errors)
       passage     how the answer goes on, by its head
       inspection  the copy: decoded (coding), taken apart and judged (demur.classifier)
       finish      the verdict's key in a stream's finish chunk

@@ -18,7 +18,8 @@ import trustme
 import uvloop
 
 from demur.proxy.tls import client_context
-from demur.proxy.upstream import AiohttpTransport, _translate
+from demur.proxy.upstream import AiohttpTransport
+from demur.proxy.upstream_errors import translate
 
 LOOPS = [None, uvloop.new_event_loop]
 HINT = "if it asks for a client certificate, client_cert names it"
@@ -106,7 +107,7 @@ def faults() -> Iterator[BaseException]:
 @pytest.mark.parametrize("tls", [True, False])
 @pytest.mark.parametrize("in_body", [True, False])
 def test_no_text_of_the_library_reaches_a_message(fault: BaseException, tls: bool, in_body: bool) -> None:
-    message = str(_translate(fault, "h:1", tls=tls, in_body=in_body))
+    message = str(translate(fault, "h:1", tls=tls, in_body=in_body))
     assert "h:1" in message
     assert "s3cret" not in message
     assert "https:" not in message
@@ -115,5 +116,5 @@ def test_no_text_of_the_library_reaches_a_message(fault: BaseException, tls: boo
 def test_a_reset_has_a_reason_and_without_tls_nothing_of_certificates() -> None:
     fault = aiohttp.ClientOSError(104, "Can not write request body for http://h:1/v1")
     fault.__cause__ = ConnectionResetError(104, "Connection reset by peer")
-    assert str(_translate(fault, "h:1")) == "h:1 broke the connection: Connection reset by peer"
-    assert str(_translate(fault, "h:1", tls=True)) == f"h:1 broke the connection: Connection reset by peer; {HINT}"
+    assert str(translate(fault, "h:1")) == "h:1 broke the connection: Connection reset by peer"
+    assert str(translate(fault, "h:1", tls=True)) == f"h:1 broke the connection: Connection reset by peer; {HINT}"
