@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from demur.cli.options import check_before_start, config_flag, load_settings
-from demur.config import DEFAULT_FILE, ROUTE, Loaded, shadowed
+from demur.config import DEFAULT_FILE, ROUTE, Loaded, describe, shadowed
 
 
 @click.group(short_help="The effective settings.", invoke_without_command=True)
@@ -48,10 +48,11 @@ def show(config: Path | None, as_json: bool) -> None:
         click.echo(json.dumps(shown, indent=2, default=str))
         return
     click.echo(_considered(loaded, os.environ))
-    values[ROUTE] = len(loaded.routes) or None
-    width, widest = max(map(len, values)), max(len(_plain(value)) for value in values.values())
-    for name, value in values.items():
-        click.echo(f"{name:{width}}  {_plain(value):{min(widest, 40)}}  {loaded.origins[name]}")
+    written = {name: setting.written(values[name]) for name, setting in describe().items()}
+    written[ROUTE] = str(len(loaded.routes) or "none")
+    width, widest = max(map(len, written)), max(map(len, written.values()))
+    for name, value in written.items():
+        click.echo(f"{name:{width}}  {value:{min(widest, 40)}}  {loaded.origins[name]}")
     for number, (route, place) in enumerate(zip(loaded.settings.route, loaded.routes, strict=True), start=1):
         click.echo(f"route {number}  {route}  {place}")
 
@@ -59,9 +60,10 @@ def show(config: Path | None, as_json: bool) -> None:
 @command.command(short_help="Check the settings.")
 @config_flag
 def check(config: Path | None) -> None:
-    """Check the settings, own lexicons, and that each key of a route is there: prints ok, or what is wrong and where.
+    """Check all that `demur serve` asks of settings: prints ok, or what is wrong and where.
 
-    Routes that no request can reach are named too; they are no mistake.
+    That is each value, that keys of routes are there, certificates, outbound proxies, the place of the verdict log, and
+    own lexicons. Routes that no request can reach are named too; they are no mistake.
 
     \b
     Exit codes:
@@ -83,13 +85,3 @@ def _considered(loaded: Loaded, env: Mapping[str, str]) -> str:
     file = str(loaded.file) if loaded.file else f"no {DEFAULT_FILE} here"
     variables = sorted(name for name in env if name.startswith("DEMUR_"))
     return f"file: {file}; variables: {', '.join(variables) or 'no DEMUR_*'}"
-
-
-def _plain(value: object) -> str:
-    if value is None or value == ():
-        return "none"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
-    if isinstance(value, bool):
-        return str(value).lower()  # as it is written
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from demur.config import ConfigError, Loaded, Setting, check_start, describe, load
+from demur.config import ConfigError, Loaded, Setting, Settings, check_start, describe, load, sections
+
+#: What stands for a value that is written with a unit.
+_UNITS = {"seconds": "TIME", "bytes": "SIZE"}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Sectioned(click.Command):
+    """A command whose help lists the flags of settings section by section."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        records = {p.name: record for p in self.get_params(ctx) if (record := p.get_help_record(ctx))}
+        parts = {title: [records.pop(setting.name) for setting in found] for title, found in sections().items()}
+        for title, rows in {"Options": list(records.values()), **parts}.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
 
 def settings_flags(names: Sequence[str] | None = None) -> Callable[[Command], Command]:
@@ -42,11 +56,42 @@ def load_settings(config: Path | None, flags: dict[str, object]) -> Loaded:
 
 
 def check_before_start(loaded: Loaded) -> None:
-    """That the proxy may start with these settings in this environment; else the command's error."""
+    """That the proxy may start with these settings in this environment; else the command's error.
+
+    What only running it shows, such as a port that is taken, is not tried.
+    """
+    problems: list[str] = []
     try:
         check_start(loaded, os.environ)
     except ConfigError as error:
-        raise click.ClickException("\n".join(error.problems)) from None
+        problems += error.problems
+    problems += _of_certificates(loaded)
+    problems += _of_outbound_proxies(loaded.settings)
+    if problems:
+        raise click.ClickException("\n".join(problems))
+
+
+def _of_certificates(loaded: Loaded) -> Iterator[str]:
+    from demur.proxy.tls import CertificateError, client_context
+
+    settings = loaded.settings
+    try:
+        client_context(settings.ca_file, settings.client_cert, settings.client_key)
+    except CertificateError as error:
+        yield f"{loaded.place(error.setting)}: {error.problem}"
+
+
+def _of_outbound_proxies(settings: Settings) -> Iterator[str]:
+    try:
+        from demur.proxy.outbound import OutboundError, outbound_proxy
+        from demur.proxy.urls import Base
+    except ModuleNotFoundError:  # without demur[proxy] nothing starts anyway, and `serve` says so
+        return
+    for url in dict.fromkeys([settings.upstream, *(route.upstream for route in settings.route)]):
+        try:
+            outbound_proxy(Base.parse(url))
+        except OutboundError as error:
+            yield str(error)
 
 
 def _flag(setting: Setting) -> Callable[[Command], Command]:
@@ -59,14 +104,6 @@ def _flag(setting: Setting) -> Callable[[Command], Command]:
         *flags,
         setting.name,
         multiple=many,
-        metavar="|".join(setting.words) or setting.unit.upper() or (setting.name[:-1].upper() if many else "VALUE"),
-        help=f"{help_text}{'; may be repeated' if many else ''}.  [default: {_default(setting)}]",
+        metavar="|".join(setting.words) or _UNITS.get(setting.unit) or (setting.name[:-1].upper() if many else "VALUE"),
+        help=f"{help_text}{'; may be repeated' if many else ''}.  [default: {setting.written(setting.default)}]",
     )
-
-
-def _default(setting: Setting) -> str:
-    if setting.default is None or setting.default == ():
-        return "none"
-    if isinstance(setting.default, bool):
-        return str(setting.default).lower()  # as it is written
-    return f"{setting.default:g}" if isinstance(setting.default, float) else str(setting.default)

@@ -8,11 +8,11 @@ import click
 
 from demur.cli.judge_settings import judge_options
 from demur.cli.main import needs_proxy
-from demur.cli.options import check_before_start, load_settings, settings_flags
+from demur.cli.options import Sectioned, check_before_start, load_settings, settings_flags
 from demur.config import Settings
 
 
-@click.command(short_help="Run the proxy.")
+@click.command(short_help="Run the proxy.", cls=Sectioned)
 @settings_flags()
 def command(config: Path | None, **flags: object) -> int:
     """Run the proxy. Every response goes on byte for byte and is judged on the way; a stream gets one JSON key more.
@@ -34,7 +34,8 @@ def command(config: Path | None, **flags: object) -> int:
 
     Every flag is a setting: the same key in demur.toml, or DEMUR_ and its name in the environment. A flag wins over
     the environment, and that over the file. See `demur config show`. Routes to other upstreams, by model or by path,
-    are tables of the file.
+    are tables of the file. A time is a number of seconds, or has its unit: 300, 5m, 500ms. A size is a number of bytes,
+    or has its unit: 2097152, 2MiB, 2MB.
 
     \b
     Exit codes:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from demur.config.errors import ConfigError
 from demur.config.load import DEFAULT_FILE, Loaded, load
 from demur.config.routes import Route, key_of
-from demur.config.settings import ROUTE, Setting, Settings, describe, describe_route
+from demur.config.settings import ROUTE, Setting, Settings, describe, describe_route, sections
 from demur.config.shadowed import shadowed
 from demur.config.start import check_start, open_relay_of
 
@@ -32,5 +32,6 @@ __all__ = [
     "key_of",
     "load",
     "open_relay_of",
+    "sections",
     "shadowed",
 ]

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from demur.config import positions, problems
 from demur.config.errors import ConfigError
 from demur.config.problems import PREFIX, Given
-from demur.config.settings import ROUTE, Settings
+from demur.config.settings import ROUTE, Settings, describe
 
 DEFAULT_FILE = Path("demur.toml")
 #: A larger settings file is a mistake, such as a device or a log.
@@ -33,6 +33,13 @@ class Loaded:
     file: Path | None
     #: Where each route stands.
     routes: tuple[str, ...] = ()
+    #: Where each key of each route stands, by its name.
+    route_keys: tuple[Mapping[str, str], ...] = ()
+
+    def place(self, name: str) -> str:
+        """What a message about a setting begins with. A variable and a flag are named after it already."""
+        origin, setting = self.origins[name], describe()[name]
+        return origin if origin in (setting.variable, setting.flag) else f"{origin}: {name}"
 
 
 def load(
@@ -66,8 +73,12 @@ def load(
     if found:
         raise ConfigError(found)
     origins = {name: given[name].origin if name in given else "default" for name in known}
-    routes = tuple(given[ROUTE].place(index) for index in range(len(settings.route))) if ROUTE in given else ()
-    return Loaded(settings, origins, file, routes)
+    if ROUTE not in given:
+        return Loaded(settings, origins, file)
+    place = given[ROUTE].place
+    routes = tuple(place(index) for index in range(len(settings.route)))
+    keys = tuple({key: place(index, key) for key in r.model_fields_set} for index, r in enumerate(settings.route))
+    return Loaded(settings, origins, file, routes, keys)
 
 
 def _from_file(file: Path | None) -> Iterator[Given]:
@@ -103,6 +114,8 @@ def _syntax(file: Path, message: str, text: str) -> str:
     # tomllib gives the position only inside its message, up to Python 3.13.
     what, _, position = message.rpartition(" (at ")
     if found := re.fullmatch(r"line (\d+), column (\d+)\)", position):
+        if what == "Cannot overwrite a value" and (twice := positions.last_key(text, int(found[1]))):
+            return f"{file}:{twice[0]}: {twice[1]} is set twice"
         return f"{file}:{found[1]}:{found[2]}: not valid TOML: {what}"
     return f"{file}:{len(text.splitlines())}: not valid TOML: {what or message}"
 

@@ -32,6 +32,12 @@ def lines_of_tables(name: str, text: str) -> Sequence[Mapping[str, int]]:
     return tables
 
 
+def last_key(text: str, line: int) -> tuple[int, str] | None:
+    """The line of the last key that begins on `line` or above, and its name."""
+    lines = text.split("\n")[:line]
+    return next(((at, key[1]) for at in range(len(lines), 0, -1) if (key := _KEY.match(lines[at - 1]))), None)
+
+
 def beyond(text: str, at: int) -> tuple[int, str]:
     """The line of the place `at`, and the key that it belongs to, with a colon behind it, if there is one."""
     before = text[:at]

@@ -6,7 +6,7 @@ header, or a key where the name of its variable belongs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -56,14 +56,20 @@ def unknown(item: Given) -> str:
             return known[name].variable
         return known[name].flag if item.origin.startswith("--") else name
 
-    names = [*known, *([ROUTE] if item.folder else [])]
-    return f"{item.origin}: unknown setting {item.name!r}; {_nearest(item.name, names, spelled, 'the settings are')}"
+    near = _nearest(item.name, [*known, *([ROUTE] if item.folder else [])], spelled)
+    tables = item.value if isinstance(item.value, list) else [item.value]
+    if item.folder and tables and all(isinstance(table, dict) for table in tables):
+        said = f"{item.origin}: unknown section {item.name!r}: a settings file has none but [[{ROUTE}]]"
+        return f"{said}; {near or 'settings stand at its top, such as port = 8787'}"
+    return f"{item.origin}: unknown setting {item.name!r}; {near or '`demur config show` lists all that there are'}"
 
 
 def wrong(error: ErrorDetails, given: Mapping[str, Given]) -> str:
     context: dict[str, Any] = error.get("ctx", {})
     if not error["loc"]:  # the settings contradict each other
-        return f"{error['msg']}: {', '.join(_source(key, given, context.get('route')) for key in context['keys'])}"
+        keys, route = context["keys"], context.get("route")
+        place = next((_place(key, given, route) for key in keys if key in given), "defaults")
+        return f"{place}: {error['msg']}: {', '.join(_source(key, given, route) for key in keys)}"
     name = str(error["loc"][0])
     if name == ROUTE:
         return _wrong_route(error, given[name])
@@ -74,11 +80,14 @@ def wrong(error: ErrorDetails, given: Mapping[str, Given]) -> str:
 
 
 def _source(key: str, given: Mapping[str, Given], route: int | None) -> str:
-    if key not in given:
-        return f"{key} from default"
+    named = f"{ROUTE} {route + 1}" if key == ROUTE and route is not None else key
+    return f"{named} from {_place(key, given, route) if key in given else 'default'}"
+
+
+def _place(key: str, given: Mapping[str, Given], route: int | None) -> str:
     if key == ROUTE and route is not None:
-        return f"{ROUTE} {route + 1} from {given[key].place(route, 'upstream')}"
-    return f"{key} from {given[key].origin}"
+        return given[key].place(route, "upstream")
+    return given[key].origin
 
 
 def _wrong_route(error: ErrorDetails, item: Given) -> str:
@@ -93,7 +102,8 @@ def _wrong_route(error: ErrorDetails, item: Given) -> str:
         return f"{item.place(index, error['msg'].partition(':')[0])}: {route}: {error['msg']}"
     place = f"{item.place(index, key)}: {route}"
     if key not in known:
-        return f"{place}: unknown key {key!r}; {_nearest(key, list(known), str, 'the keys are')}"
+        near = _nearest(key, list(known), str) or f"the keys are {', '.join(known)}"
+        return f"{place}: unknown key {key!r}; {near}"
     value = item.value[index].get(key) if isinstance(item.value, list | tuple) else None
     return f"{place}: {key}: {_said(error, value, known[key])}"
 
@@ -111,9 +121,9 @@ def _said(error: ErrorDetails, value: object, setting: Setting) -> str:
     return message + (f"; did you mean {near[0]!r}?" if near else "")
 
 
-def _nearest(name: str, names: Sequence[str], spelled: Any, else_: str) -> str:
+def _nearest(name: str, names: Sequence[str], spelled: Callable[[str], str]) -> str | None:
     near = get_close_matches(name.lower().replace("-", "_"), names, n=1)
-    return f"did you mean {spelled(near[0])}?" if near else f"{else_} {', '.join(map(spelled, names))}"
+    return f"did you mean {spelled(near[0])}?" if near else None
 
 
 def _shown(value: object, setting: Setting) -> str:

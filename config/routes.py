@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from demur.config.values import Accepts, BaseUrl, VariableOrNone, mask_url
+from demur.config.values import Accepts, BaseUrl, Flag, VariableOrNone, mask_url
 
 # RFC 9110, 5.6.2.
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -98,7 +98,7 @@ HeaderValues = Annotated[
     AfterValidator(_header_values),
     Accepts('a table of headers such as { anthropic-version = "2023-06-01" }'),
 ]
-Flag = Annotated[bool | None, Accepts("true or false")]
+FlagOrNone = Annotated[Flag | None, Accepts("true or false")]
 
 
 class Route(BaseModel):
@@ -108,7 +108,7 @@ class Route(BaseModel):
 
     models: Globs = Field(default=(), description="globs; a request for one of these models takes this route")
     paths: Prefixes = Field(default=(), description="a request whose path is one of these, or below, takes this route")
-    strip_prefix: Flag = Field(
+    strip_prefix: FlagOrNone = Field(
         default=None, description="whether the matched prefix is taken off the path before it joins the upstream's"
     )
     upstream: BaseUrl = Field(description="base URL of the API that these requests are sent to")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Literal, get_args
@@ -38,10 +38,21 @@ from demur.config.values import (
     VariableOrNone,
     Word,
     mask_url,
+    write_bytes,
+    write_seconds,
 )
 
 #: The setting that is a list of tables, for which there is no variable and no flag.
 ROUTE = "route"
+#: Parts of the settings, by the first of each.
+SECTIONS = {
+    "upstream": "Where requests come in and go to",
+    "stream_verdict": "Verdicts",
+    "connect_timeout": "Limits",
+    "ca_file": "Certificates",
+    "judge_url": "A language model as a second opinion",
+    "log_level": "The program's log",
+}
 _WILDCARDS = frozenset({"0.0.0.0", "::"})
 
 
@@ -231,10 +242,38 @@ class Setting:
     def flag(self) -> str:
         return f"--{self.name.replace('_', '-')}"
 
+    def written(self, value: object) -> str:
+        """A value of this setting as a person writes it."""
+        match value:
+            case bool():
+                return str(value).lower()
+            case None:
+                return "off" if '"off"' in self.accepts else "none"
+            case ():
+                return "all" if self.name == "languages" else "none"
+            case tuple():
+                return ", ".join(map(str, value))
+            case int() if self.unit == "bytes":
+                return write_bytes(value)
+            case float():
+                return write_seconds(value) if self.unit == "seconds" else f"{value:g}"
+            case _:
+                return str(value)
+
 
 def describe() -> Mapping[str, Setting]:
     """Every setting by name, in the order of `Settings`, without the routes."""
     return {name: _describe(name, field) for name, field in Settings.model_fields.items() if name != ROUTE}
+
+
+def sections() -> Mapping[str, Sequence[Setting]]:
+    """Every setting but the routes, by the title of its section."""
+    found: dict[str, list[Setting]] = {}
+    for name, setting in describe().items():
+        if name in SECTIONS:
+            found[SECTIONS[name]] = into = []
+        into.append(setting)
+    return found
 
 
 def describe_route() -> Mapping[str, Setting]:

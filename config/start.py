@@ -1,10 +1,12 @@
 """What must hold before the proxy starts, and does not matter to the commands that only read settings: keys and who
-may use them.
+may use them, and where verdicts are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from demur.config.errors import ConfigError
 from demur.config.load import Loaded
@@ -14,21 +16,40 @@ from demur.config.settings import Settings
 
 
 def check_start(loaded: Loaded, env: Mapping[str, str]) -> None:
-    """Raises ConfigError for routes whose key can't be had from `env`, and for an open relay."""
-    problems = []
-    for index, (route, place) in enumerate(zip(loaded.settings.route, loaded.routes, strict=True), start=1):
+    """Raises ConfigError for keys that can't be had from `env`, for an open relay, and for a verdict log that surely
+    can't be written. It writes nothing.
+    """
+    settings, problems = loaded.settings, []
+    for index, (route, keys) in enumerate(zip(settings.route, loaded.route_keys, strict=True), start=1):
         try:
             key_of(route, env)
         except ValueError as error:
-            problems.append(f"{place}: route {index}: {error}")
-    if open_relay := open_relay_of(loaded.settings, [loaded.settings.host]):
-        problems.append(open_relay)
+            problems.append(f"{keys['key_env']}: route {index}: {error}")
+    if open_relay := open_relay_of(settings, [settings.host], loaded.routes):
+        problems.append(f"{loaded.origins['host']}: {open_relay}")
+    if settings.judge_url and settings.judge_key_env and not env.get(settings.judge_key_env, "").strip():
+        place = loaded.place("judge_key_env")
+        problems.append(f"{place}: the variable {settings.judge_key_env} is not set, or empty")
+    if settings.verdict_log and (wrong := _not_to_append_to(settings.verdict_log)):
+        problems.append(f"{loaded.place('verdict_log')}: {wrong}")
     if problems:
         raise ConfigError(problems)
 
 
-def open_relay_of(settings: Settings, hosts: Iterable[str]) -> str | None:
-    """What is wrong when a proxy that listens on `hosts` adds keys for anybody; None when nothing is.
+def _not_to_append_to(path: Path) -> str | None:
+    """What stands in the way of appending to a file, or of making it, as far as it can be told without."""
+    if path.is_dir():
+        return f"{path} is a folder"
+    if path.exists():
+        return None if os.access(path, os.W_OK) else f"{path} can't be written to"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent} for {path.name}"
+    return None if os.access(path.parent, os.W_OK | os.X_OK) else f"no file can be made in {path.parent}"
+
+
+def open_relay_of(settings: Settings, hosts: Iterable[str], places: Sequence[str] = ()) -> str | None:
+    """What is wrong when a proxy that listens on `hosts` adds keys for anybody; None when nothing is. `places` are
+    those of the routes.
 
     A name that would have to be looked up counts as this machine's own: its addresses are known once they are bound.
     """
@@ -36,7 +57,8 @@ def open_relay_of(settings: Settings, hosts: Iterable[str]) -> str | None:
     beyond = [host for host in hosts if reaches_beyond(host)]
     if not keyed or not beyond or settings.client_token is not None:
         return None
+    place = f" ({places[keyed[0] - 1]})" if places else ""
     return (
-        f"route {keyed[0]} adds a key, and host is {settings.host}, which can be reached from beyond this machine: "
-        "anybody there could use the key. Set client_token, or a host such as 127.0.0.1"
+        f"route {keyed[0]}{place} adds a key, and host is {settings.host}, which can be reached from beyond this "
+        "machine: anybody there could use the key. Set client_token, or a host such as 127.0.0.1"
     )

@@ -83,11 +83,35 @@ def _quantity(value: object, units: Mapping[str, Decimal], default_unit: str) ->
     return number
 
 
+def write_seconds(value: float) -> str:
+    """As a person writes it: "5m", "10s", "1.5s"."""
+    return _written(Decimal(str(value)), {name: SECONDS[name] for name in ("h", "m", "s")}, "s")
+
+
+def write_bytes(value: int) -> str:
+    """As a person writes it: "64MiB", "100b"."""
+    return _written(Decimal(value), {name: BYTES[name.lower()] for name in ("GiB", "MiB", "KiB", "b")}, "b")
+
+
+def _written(value: Decimal, units: Mapping[str, Decimal], smallest: str) -> str:
+    """In the largest of the units that leaves a whole number."""
+    unit = next((name for name, size in units.items() if value and value % size == 0), smallest)
+    return f"{(value / units[unit]).normalize():f}{unit}"
+
+
 def _not_bool(value: object) -> object:
     # pydantic would take true for 1.
     if isinstance(value, bool):
         raise ValueError("not a number")
     return value
+
+
+def _flag(value: object) -> object:
+    # pydantic would take "y", 1 and others, which the setting's words do not name.
+    written = value.strip().lower() if isinstance(value, str) else value
+    if isinstance(written, bool) or written in ("true", "false"):
+        return written
+    raise PydanticCustomError("flag", "neither true nor false")
 
 
 def _word(value: object) -> object:
@@ -234,7 +258,7 @@ BaseUrlOrNone = Annotated[
 Host = Annotated[str, AfterValidator(_host), Accepts("an IP address or a host name to listen on")]
 Port = Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=65535), Accepts("a port number from 0 to 65535")]
 Count = Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=MOST_COUNT), Accepts("a whole number, 0 or more")]
-Flag = Annotated[bool, Accepts("true or false")]
+Flag = Annotated[bool, BeforeValidator(_flag), Accepts("true or false")]
 CountOrNone = Annotated[
     Annotated[int, Field(gt=0, le=MOST_COUNT)] | None,
     BeforeValidator(_not_bool),

@@ -7,7 +7,12 @@ from pathlib import Path
 
 
 class CertificateError(Exception):
-    """A file of certificates or of a key can't be used; the message names the setting and the file."""
+    """A file of certificates or of a key can't be used; `setting` names it, `problem` says why."""
+
+    def __init__(self, setting: str, problem: str) -> None:
+        super().__init__(f"{setting}: {problem}")
+        self.setting = setting
+        self.problem = problem
 
 
 def client_context(
@@ -21,16 +26,16 @@ def client_context(
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError) as error:
-        raise CertificateError(f"ca_file: {ca_file} can't be used: {_reason(error)}") from error
+        raise CertificateError("ca_file", f"{ca_file} can't be used: {_reason(error)}") from error
     context.set_alpn_protocols(["http/1.1"])
     if client_cert is not None:
         try:
             # Without a password OpenSSL would ask for one on the terminal.
             context.load_cert_chain(client_cert, client_key, password="")
         except (OSError, ssl.SSLError) as error:
-            files = f"client_cert: {client_cert}" + (f" with client_key: {client_key}" if client_key else "")
+            files = f"{client_cert}" + (f" with client_key: {client_key}" if client_key else "")
             raise CertificateError(
-                f"{files} can't be used: {_reason(error)} (it takes PEM, and a key without password)"
+                "client_cert", f"{files} can't be used: {_reason(error)} (it takes PEM, and a key without password)"
             ) from error
     return context
 

@@ -9,6 +9,7 @@ import pytest
 
 from demur.cli.main import run
 from demur.config import Settings
+from demur.proxy import server
 
 
 @pytest.fixture
@@ -77,3 +78,60 @@ def test_check_reads_own_lexicons_too(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "demur.toml").write_text('lexicons = ["bad.toml"]\n')
     assert run(["config", "check", "--config", str(tmp_path / "demur.toml")]) == 1
     assert "bad.toml: rule a: 'signal' is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "variable", "problem"),
+    [
+        ('ca_file = "text.pem"', None, "demur.toml:2: ca_file: {}/text.pem can't be used: "),
+        ('client_cert = "text.pem"', None, "demur.toml:2: client_cert: {}/text.pem can't be used: "),
+        ('client_cert = "text.pem"\nclient_key = "text.pem"', None, "demur.toml:2: client_cert: {}/text.pem with cl"),
+        ('verdict_log = "none/v.jsonl"', None, "demur.toml:2: verdict_log: there is no folder {}/none for v.jsonl"),
+        ('verdict_log = "."', None, "demur.toml:2: verdict_log: {} is a folder"),
+        ("", "DEMUR_VERDICT_LOG", "DEMUR_VERDICT_LOG: there is no folder /none for such"),
+        ("", "HTTPS_PROXY", "HTTPS_PROXY can't be used for api.openai.com: it is not a URL"),
+        ("", "DEMUR_JUDGE_KEY_ENV", "DEMUR_JUDGE_KEY_ENV: the variable NO_SUCH_KEY is not set, or empty"),
+        ('[[route]]\nmodels = "a"\nupstream = "http://a"\nkey_env = "A_KEY"', None, "demur.toml:5: route 1: key_env: "),
+        (
+            'host = "::"\n[[route]]\nmodels = "a"\nupstream = "http://a"\nadd_headers = {api-key = "s3cret"}',
+            None,
+            "demur.toml:2: route 1 ({}/demur.toml:3) adds a key, and host is ::, which can be reached from beyond",
+        ),
+    ],
+)
+def test_check_refuses_what_serve_refuses_in_the_same_words(
+    text: str,
+    variable: str | None,
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    values = {"DEMUR_VERDICT_LOG": "/none/such", "HTTPS_PROXY": "http://:x", "DEMUR_JUDGE_KEY_ENV": "NO_SUCH_KEY"}
+    if variable:
+        monkeypatch.setenv(variable, values[variable])
+    if variable == "DEMUR_JUDGE_KEY_ENV":
+        monkeypatch.setenv("DEMUR_JUDGE_URL", "http://127.0.0.1:9/v1")
+        monkeypatch.setenv("DEMUR_JUDGE_MODEL", "m")
+    (tmp_path / "text.pem").write_text("not a certificate")
+    file = tmp_path / "demur.toml"
+    file.write_text(f"port = 0\n{text}\n")
+    monkeypatch.setattr(server, "serve", lambda *_, **__: pytest.fail("it was started"))
+    said = []
+    for command in (["config", "check"], ["serve"]):
+        assert run([*command, "--config", str(file)]) == 1
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        said.append(captured.err)
+    assert said[0] == said[1]
+    assert said[0].count("\n") == 1
+    folder = f"{tmp_path}/" if problem.startswith("demur.toml") else ""
+    assert said[0].startswith("demur: " + folder + problem.replace("{}", str(tmp_path)))
+    assert "s3cret" not in said[0]
+
+
+def test_check_writes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "demur.toml"
+    file.write_text('verdict_log = "verdicts.jsonl"\n')
+    assert run(["config", "check", "--config", str(file)]) == 0
+    assert list(tmp_path.iterdir()) == [file]

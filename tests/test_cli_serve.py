@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trustme
 
 from demur.cli.main import run
 from demur.config import Settings, describe
@@ -29,6 +30,16 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     return seen
 
 
+def certificates(folder: Path) -> list[str]:
+    """An authority, a certificate and its key."""
+    ca = trustme.CA()
+    issued = ca.issue_cert("client@team.test")
+    files = [folder / name for name in ("ca.pem", "cert.pem", "key.pem")]
+    for blob, path in zip((ca.cert_pem, issued.cert_chain_pems[0], issued.private_key_pem), files, strict=True):
+        blob.write_to_path(path)
+    return [str(path) for path in files]
+
+
 def test_every_setting_has_a_flag_that_arrives(
     served: list[Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,8 +53,8 @@ def test_every_setting_has_a_flag_that_arrives(
         "buffer": "true",
         "upstream": "http://one.example/v1",
     }
-    special |= {"host": "localhost", "admin_host": "localhost", "lexicons": str(file), "ca_file": str(file)}
-    special |= {"client_cert": str(file), "client_key": str(file)}
+    special |= {"host": "localhost", "admin_host": "localhost", "lexicons": str(file)}
+    special |= dict(zip(("ca_file", "client_cert", "client_key"), certificates(tmp_path), strict=True))
     special |= {"verdict_log": str(file), "min_confidence": "0.25", "languages": "en,de"}
     special |= {"judge_url": "http://127.0.0.1:9/v1", "judge_key_env": "A_KEY", "judge_below": "0.25"}
     special["judge_cache"] = str(tmp_path / "codings")

@@ -238,5 +238,5 @@ def test_the_command_names_file_and_settings(tmp_path: Any, capsys: pytest.Captu
     file.write_text('host = "0.0.0.0"\n[[route]]\nmodels = "m"\nupstream = "http://127.0.0.1:1"\nkey_env = "K"\n')
     assert demur(["serve", "--config", str(file)]) == 1
     err = capsys.readouterr().err
-    assert f"{file}:2: route 1: key_env: the variable K is not set" in err
+    assert f"{file}:5: route 1: key_env: the variable K is not set" in err
     assert "route 1 adds a key, and host is 0.0.0.0" in err

@@ -113,9 +113,40 @@ def test_an_unknown_key_names_file_line_and_the_nearest_setting(tmp_path: Path) 
     ]
 
 
-def test_an_unknown_table_names_all_settings(tmp_path: Path) -> None:
-    [problem] = problems(write(tmp_path, "port = 0\n[[xyzzy]]\nport = 3\n"))
-    assert problem.startswith("demur.toml:2: unknown setting 'xyzzy'; the settings are upstream, host, port, ")
+@pytest.mark.parametrize("table", ["[xyzzy]\nport = 3", "[[xyzzy]]\nport = 3", "xyzzy.port = 3"])
+def test_an_unknown_table_is_told_that_settings_stand_at_the_top(tmp_path: Path, table: str) -> None:
+    [problem] = problems(write(tmp_path, f"port = 0\n{table}\n"))
+    said, _, advice = problem.partition("; ")
+    assert said == "demur.toml:2: unknown section 'xyzzy': a settings file has none but [[route]]"
+    assert advice == "settings stand at its top, such as port = 8787"
+
+
+@pytest.mark.parametrize("value", ["3", "['a']", "[]", "'a'"])
+def test_a_setting_that_is_like_no_other_is_told_where_all_are(tmp_path: Path, value: str) -> None:
+    assert problems(write(tmp_path, f"xyzzy = {value}\n")) == [
+        "demur.toml:1: unknown setting 'xyzzy'; `demur config show` lists all that there are"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("port = 1\nhost = 'a'\nport = 2\n", "demur.toml:3: port is set twice"),
+        ("lexicons = [\n'a',\n]\n\"lexicons\" = [\n'b',\n]\n", "demur.toml:4: lexicons is set twice"),
+        ("[[route]]\nmodels = 'a'\n models = 'b'\n", "demur.toml:3: models is set twice"),
+    ],
+)
+def test_a_key_that_is_set_twice_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    assert problems(write(tmp_path, text)) == [problem]
+
+
+@pytest.mark.parametrize("value", ["'yes'", "'on'", "'1'", "1", "0", "'t'", "''", "1.0", "[true]"])
+def test_a_switch_takes_what_its_words_say_and_no_more(tmp_path: Path, value: str) -> None:
+    [problem] = problems(write(tmp_path, f"buffer = {value}\n"))
+    assert problem.startswith("demur.toml:1: buffer: ")
+    assert problem.endswith(" is not true or false")
+    for written, read in (("true", True), ("'true'", True), ("' False '", False)):
+        assert load(write(tmp_path, f"buffer = {written}\n"), {}).settings.buffer is read
 
 
 def test_an_unknown_variable_and_flag_are_named_as_they_are_written() -> None:
@@ -178,7 +209,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_listeners_on_the_same_port_name_both_origins() -> None:
     assert problems(None, {"DEMUR_ADMIN_PORT": "8787"}) == [
-        "both listeners would take port 8787: port from default, admin_port from DEMUR_ADMIN_PORT"
+        "DEMUR_ADMIN_PORT: both listeners would take port 8787: port from default, admin_port from DEMUR_ADMIN_PORT"
     ]
 
 
@@ -224,7 +255,7 @@ def test_what_is_no_text_may_hold_a_secret_too(name: str, value: str, tmp_path: 
 def test_half_a_judge_names_both_keys(tmp_path: Path) -> None:
     [problem] = problems(write(tmp_path, 'judge_model = "m"\n'))
     assert problem == (
-        "a judge needs judge_url and judge_model, and judge_url is not set: "
+        "demur.toml:1: a judge needs judge_url and judge_model, and judge_url is not set: "
         "judge_url from default, judge_model from demur.toml:1"
     )
 

@@ -130,7 +130,10 @@ HEAD = '[[route]]\nmodels = "m"\nupstream = "http://a"\n'
         ("route = 1\n", "demur.toml:1: route: it is not a list of tables"),
         ("route = [1]\n", "demur.toml:1: route: it is not a list of tables"),
         ('route = [{models = "m"}]\n', "demur.toml:1: route 1: upstream is missing"),
-        ("[[routes]]\na = 1\n", "demur.toml:1: unknown setting 'routes'; did you mean [[route]]?"),
+        (
+            "[[routes]]\na = 1\n",
+            "demur.toml:1: unknown section 'routes': a settings file has none but [[route]]; did you mean [[route]]?",
+        ),
     ],
 )
 def test_what_a_route_cannot_take_is_named_with_its_place(text: str, problem: str, tmp_path: Path) -> None:
@@ -158,7 +161,7 @@ def test_no_route_leads_back_to_demur(upstream: str, listener: str, tmp_path: Pa
         assert load(write(tmp_path, text), {}).settings.route[1].upstream == upstream
         return
     [problem] = problems(tmp_path, text)
-    assert problem.startswith("the upstream of route 2 is demur itself, listening on 127.0.0.1 port 878")
+    assert problem.startswith("demur.toml:7: the upstream of route 2 is demur itself, listening on 127.0.0.1 port 878")
     assert f"route 2 from demur.toml:7, {listener} from default" in problem
 
 
@@ -183,7 +186,7 @@ def test_a_key_that_is_not_there_is_told_at_the_start(value: str | None, words: 
     with pytest.raises(ConfigError) as info:
         check_start(loaded, env)
     [problem] = info.value.problems
-    assert problem.startswith(f"{tmp_path}/demur.toml:2: route 1: {words}")
+    assert problem.startswith(f"{tmp_path}/demur.toml:5: route 1: {words}")
     assert "s3cr" not in problem
     check_start(loaded, {"ANTHROPIC_KEY": "sk-1\n"})
 
@@ -213,7 +216,8 @@ def test_keys_are_not_for_everybody(host: str, refused: bool, key: str, tmp_path
 
     if refused:
         with pytest.raises(
-            ConfigError, match=r"route 2 adds a key, and host is .*: anybody .*Set client_token, or a h"
+            ConfigError,
+            match=r"demur\.toml:1: route 2 \(.*demur\.toml:5\) adds a key, and host is .*: anybody .*Set client_",
         ):
             start(HEAD + HEAD + key)
     else:
@@ -241,7 +245,7 @@ def test_config_shows_routes_without_secrets(
     monkeypatch.delenv("ANTHROPIC_KEY")
     assert run(["config", "show", "--config", str(file)]) == 0
     assert run(["config", "check", "--config", str(file)]) == 1
-    assert f"{file}:2: route 1: key_env: the variable ANTHROPIC_KEY is not set" in capsys.readouterr().err
+    assert f"{file}:5: route 1: key_env: the variable ANTHROPIC_KEY is not set" in capsys.readouterr().err
 
 
 def test_no_repr_holds_the_value_of_a_header() -> None:

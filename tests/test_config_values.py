@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from demur.config import Settings
-from demur.config.values import mask_url, parse_bytes, parse_seconds
+from demur.config.values import mask_url, parse_bytes, parse_seconds, write_bytes, write_seconds
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,28 @@ def test_no_seconds(written: object) -> None:
 )
 def test_bytes(written: object, size: int) -> None:
     assert parse_bytes(written) == size
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 0.0011, 1.0, 59.0, 60.0, 90.0, 300.0, 3600.0, 5400.0, 1e9, 0.7])
+def test_seconds_are_written_as_they_are_read(seconds: float) -> None:
+    assert parse_seconds(write_seconds(seconds)) == seconds
+
+
+@pytest.mark.parametrize("size", [1, 1000, 1024, 1536, 2**20, 3 * 2**19, 2**31, 2**50])
+def test_sizes_are_written_as_they_are_read(size: int) -> None:
+    assert parse_bytes(write_bytes(size)) == size
+
+
+def test_the_largest_unit_that_fits_is_written() -> None:
+    assert [write_seconds(s) for s in (0.5, 30.0, 60.0, 90.0, 300.0, 7200.0)] == [
+        "0.5s",
+        "30s",
+        "1m",
+        "90s",
+        "5m",
+        "2h",
+    ]
+    assert [write_bytes(size) for size in (100, 2**11, 2**21, 2**31)] == ["100b", "2KiB", "2MiB", "2GiB"]
 
 
 @pytest.mark.parametrize("written", ["", "MiB", "1M", "1 MIB/s", False, None])

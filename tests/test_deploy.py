@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from demur.config import Settings, describe, describe_route, load
+from demur.config import Settings, describe, describe_route, load, sections
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 EXAMPLE = DEPLOY / "demur.toml"
@@ -42,6 +42,17 @@ def test_the_example_configuration_shows_a_route_with_every_key(tmp_path: Path) 
     assert route.model_fields_set == set(describe_route())
     for key in describe_route().values():
         assert f"\n## {key.description}\n#{key.name} = " in text
+
+
+def test_the_example_configuration_has_defaults_and_sections_as_the_help_shows_them(tmp_path: Path) -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    shown = dict(re.findall(r'^# (\w+) = "?(.*?)"?$', text, re.MULTILINE))
+    assert shown == {name: setting.written(setting.default) for name, setting in describe().items()} | {
+        "lexicons": "[]"  # a list without files has no word of its own
+    }
+    titles = re.findall(r"^# --- ([^\n(]*?)(?: on verdicts.*| to other.*)?$", text, re.MULTILINE)
+    assert titles[:-1] == list(sections())
+    assert [setting.name for found in sections().values() for setting in found] == list(shown)
 
 
 @pytest.mark.parametrize("name", describe())

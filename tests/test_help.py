@@ -8,7 +8,7 @@ import click
 import pytest
 
 from demur.cli.main import COMMANDS, group, run
-from demur.config import describe
+from demur.config import describe, sections
 
 
 def commands() -> list[list[str]]:
@@ -64,4 +64,16 @@ def test_every_setting_is_a_flag_of_serve_with_its_default(capsys: pytest.Captur
     for setting in describe().values():
         assert setting.flag in out
         assert setting.description[1:40] in out
+        assert f"[default: {setting.written(setting.default)}]" in out
     assert out.count("[default: ") == len(describe()) + 1
+
+
+def test_the_flags_of_serve_stand_in_sections(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["serve", "--help"])
+    out = capsys.readouterr().out
+    titles = re.findall(r"^([A-Z].*):$", out, re.MULTILINE)
+    assert titles == ["Options", *sections()]
+    for title, settings in sections().items():
+        part = out.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+        assert re.findall(r"^  (--[a-z-]+)", part, re.MULTILINE) == [setting.flag for setting in settings]
+    assert "300, 5m, 500ms" in " ".join(out.split())
