@@ -239,4 +239,4 @@ def test_the_command_names_file_and_settings(tmp_path: Any, capsys: pytest.Captu
     assert demur(["serve", "--config", str(file)]) == 1
     err = capsys.readouterr().err
     assert f"{file}:5: route 1: key_env: the variable K is not set" in err
-    assert "route 1 adds a key, and host is 0.0.0.0" in err
+    assert f"{file}:1: route 1 ({file}:2) adds a key, and host is 0.0.0.0" in err
