@@ -17,7 +17,8 @@
                                                                the same, shaped when it also objects
     11  anything else that was flagged                         disguised_refusal; shaped when a part is delivered
 
-An answer in a language that no lexicon covers was not read: its confidence is about one half (`unread`).
+An answer in a language that no lexicon covers was not read: its confidence is about one half (`unread`), and one whose
+end did not come was not heard out (`cut`).
 Knows signals and numbers, no phrase and no vendor. The numbers stand in `fitted.toml` and
 `weights.toml`.
 """
@@ -97,8 +98,9 @@ def decide(evidence: Evidence, choice: Choice, min_confidence: float, **known: A
     if gap:
         start, end = (voice.start, voice.end) if gap.place is None else (voice.start + place for place in gap.place)
         signals.insert(0, Signal(gap.signal, label, gap.weight, gap.rule, gap.why, (evidence.span(start, end),)))
-    if label == "answer" and evidence.unread():
-        sure = min(sure, evidence.book.weights.limits["unread"])
+    if label == "answer":
+        limits = evidence.book.weights.limits
+        sure = min(sure, limits["unread"] if evidence.unread() else 1, limits["cut"] if choice.truncated else 1)
     if label != "answer" and sure < min_confidence:
         label, sure = "answer", 1 - sure
     layers: dict[str, Any] = {}

@@ -259,7 +259,7 @@ def test_w19_a_stream_without_finish_reason(make: Any, mode: str) -> None:
         assert verdict(exchange) == ("answer", "incomplete")
         assert exchange.verdict is not None
         assert exchange.verdict.confidence is not None
-        assert exchange.verdict.confidence < 1
+        assert exchange.verdict.confidence <= 0.9
     assert verdict(refusal) == ("hard_refusal", "incomplete")
 
 
