@@ -36,6 +36,7 @@ class _Delta(TypedDict, total=False):
 class _Choice(TypedDict, total=False):
     index: int
     delta: _Delta | None
+    message: Any
     text: str | None
     finish_reason: str | None
     native_finish_reason: str | None
@@ -106,12 +107,25 @@ class StreamAnswer:
         """Whether a choice besides the first has been seen: others may come in their own events, in any order."""
         return not self._draft.choices.keys() <= {0}
 
+    def size(self, index: int) -> int:
+        """Characters kept of a choice."""
+        choice = self._draft.choices.get(index)
+        return choice.kept if choice else 0
+
+    def blocked(self, index: int) -> bool:
+        """Whether a choice itself says that it was refused."""
+        choice = self._draft.choices.get(index)
+        return choice is not None and choice.blocked is not None
+
     def feed(self, event: Event) -> Sequence[tuple[int, str]]:
-        """The text that this event adds, by choice index; thinking and refusal fields are not text. Never raises."""
+        """The text that this event adds, by choice index; thinking and refusal fields are not text. Never raises.
+
+        What follows the end marker is not read: no client does.
+        """
         draft = self._draft
         draft.deltas = []
         draft.finished = []
-        if not (self._completions and self._read_chunk(event.data, draft)):
+        if not draft.done and not (self._completions and self._read_chunk(event.data, draft)):
             self._read_any(event, draft)
         self.newly_finished = tuple(draft.finished)
         return draft.deltas
@@ -122,6 +136,9 @@ class StreamAnswer:
         None: not all of them are plain chunks, and none was read.
         """
         draft = self._draft
+        if draft.done:
+            self.newly_finished = ()
+            return ()
         # The chunk that names the response and the model is never a plain one.
         if not self._completions or draft.id is None or draft.model is None:
             return None
@@ -135,13 +152,13 @@ class StreamAnswer:
             draft.say(index, "".join([choice.delta.content or "" for choice in run]))
         return draft.deltas
 
-    def trace(self, *, cut: bool = False) -> Trace:
-        """What arrived so far. `cut`: the stream did not end in an orderly way."""
+    def trace(self, *, cut: bool = False, only: int | None = None) -> Trace:
+        """What arrived so far. `cut`: the stream did not end in an orderly way; `only`: of that choice alone."""
         draft = self._draft
         if self._status >= 400 and not draft.readable:
             draft.fail({}, f"HTTP {self._status}")
         draft.api = draft.api or self._api
-        return draft.trace(self.ask, stream=True, cut=cut)
+        return draft.trace(self.ask, stream=True, cut=cut, only=only)
 
     def _read_chunk(self, data: bytes, draft: Draft) -> bool:
         """The fast way, for a chunk of a completion; False when it is something else."""

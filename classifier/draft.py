@@ -30,7 +30,8 @@ _COUNTS = {
 
 
 class OpenChoice:
-    """A choice under construction. `total` counts the characters that came, `kept` those that were kept.
+    """A choice under construction. `total` counts the characters that came, `kept` those that were kept, `written`
+    those of its text.
 
     `finish_field` is the vendor's name of the field that gave the finish reason, `ended` was `total` at that moment.
     """
@@ -46,6 +47,7 @@ class OpenChoice:
         "text",
         "total",
         "truncated",
+        "written",
     )
 
     def __init__(self) -> None:
@@ -59,11 +61,18 @@ class OpenChoice:
         self.ended = 0
         self.blocked_by: tuple[str, str] | None = None
         self.truncated = False
+        self.written = 0
 
     @property
     def silent(self) -> bool:
         """Nothing was said yet."""
         return not (self.text or self.refusal or self.calls)
+
+    def whole_text(self) -> str:
+        """All of it, kept as one piece: it may be asked for often."""
+        if len(self.text) > 1:
+            self.text = ["".join(self.text)]
+        return self.text[0] if self.text else ""
 
     @property
     def blocked(self) -> tuple[str, str] | None:
@@ -109,6 +118,7 @@ class Draft:
         choice = self.choices.get(index)
         if choice is not None and (text := self._fit(choice, text)):
             choice.text.append(text)
+            choice.written += len(text)
             self.deltas.append((index, text))
 
     def refuse(self, index: int, text: str) -> None:
@@ -208,8 +218,9 @@ class Draft:
             elif isinstance(value, dict) and key.endswith("_tokens_details"):
                 self.count({detail: value.get(detail) for detail in ("cached_tokens", "reasoning_tokens")})
 
-    def trace(self, ask: Ask, *, stream: bool = False, cut: bool = False) -> Trace:
-        """What was read so far. In a stream a choice without finish reason stops short; `cut`: its end was abnormal."""
+    def trace(self, ask: Ask, *, stream: bool = False, cut: bool = False, only: int | None = None) -> Trace:
+        """What was read so far. In a stream a choice without finish reason stops short; `cut`: its end was abnormal;
+        `only`: of that choice alone."""
         failed = self._error is not None and self._blocked is None
         if self._blocked is not None and not self.choices:
             self.open(0)
@@ -223,9 +234,10 @@ class Draft:
             if self.unread and not self.readable:
                 problem, why = "unparsed", "nothing in the response has the shape of a known API"
         must_end = stream or cut or failed
+        told = sorted(self.choices if only is None else self.choices.keys() & {only}) if problem is None else ()
         return Trace(
             ask=ask,
-            choices=tuple(self._choice(index, must_end) for index in sorted(self.choices)) if problem is None else (),
+            choices=tuple(self._choice(index, must_end) for index in told),
             problem=problem,
             why=why,
             id=self.id,
@@ -247,7 +259,7 @@ class Draft:
         short = choice.truncated or blocks.is_short(reason) or (must_end and not reason)
         return Choice(
             index=index,
-            text="".join(choice.text),
+            text=choice.whole_text(),
             refusal="".join(choice.refusal),
             finish_reason=reason,
             blocked_by=blocked_by,

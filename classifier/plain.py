@@ -23,6 +23,7 @@ class _Delta(msgspec.Struct, gc=False):
 class PlainChoice(msgspec.Struct, gc=False):
     delta: _Delta
     index: Annotated[int, msgspec.Meta(ge=0)] = 0
+    message: None = None
     text: None = None
     finish_reason: Literal[""] | None = None
     content_filter_results: None = None

@@ -29,9 +29,11 @@ def _read_choice(choice: dict[str, Any], position: int, draft: Draft) -> None:
     if type(index) is not int or index < 0:
         index = position
     draft.open(index)
-    message = choice.get("delta") or choice.get("message")
-    if isinstance(message, dict):
-        read_message(message, index, draft)
+    delta = choice.get("delta")
+    if delta and isinstance(delta, dict):
+        read_message(delta, index, draft)
+    elif message := fields.mapping(choice.get("message")):
+        read_message(message if draft.silent(index) else _unheard(message, index, draft), index, draft)
     if text := choice.get("text"):
         draft.say(index, fields.string(text))
     native = fields.string(choice.get("native_finish_reason"))  # OpenRouter: the vendor's own word
@@ -46,6 +48,19 @@ def _read_choice(choice: dict[str, Any], position: int, draft: Draft) -> None:
     if (filtered := choice.get("content_filter_results")) and index in draft.choices:
         # Azure's annotations; the finish reason is what counts.
         draft.meta.setdefault("content_filter_results", {})[index] = filtered
+
+
+def _unheard(message: dict[str, Any], index: int, draft: Draft) -> dict[str, Any]:
+    """What a whole message in a stream adds to what was said: MiniMax's last chunk repeats all of it."""
+    heard, content = draft.choices.get(index), message.get("content")
+    if heard is None or not isinstance(content, str) or len(content) < heard.written:
+        return message
+    said = heard.whole_text()
+    if not content.startswith(said):
+        return message
+    told = {"refusal" if heard.refusal else "", "tool_calls" if heard.calls else ""}
+    news = {key: value for key, value in message.items() if key in ("refusal", "tool_calls") and key not in told}
+    return {**news, "content": content[len(said) :]}
 
 
 def read_message(message: dict[str, Any], index: int, draft: Draft) -> None:

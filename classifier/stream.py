@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from demur.classifier.answer import INSPECT_CHARS, StreamAnswer
 from demur.classifier.judge import Classifier, combine, default_classifier
@@ -11,6 +12,20 @@ from demur.classifier.session import Session
 from demur.classifier.sse import Event
 from demur.classifier.trace import Ask, Choice, Trace
 from demur.classifier.verdict import Verdict
+
+#: How often choices that have finished are judged once more because they finish again, all of them together: older
+#: models of Gemini give a reason with every chunk, of which their longest answers have some hundred. After that, a
+#: choice is judged once more when it has doubled.
+MAX_REPEATS = 128
+
+
+class Finish(NamedTuple):
+    """An event that finished choices. `verdicts` has them, each with the verdict on what had come by then, that event
+    included, or None where it was not judged once more; `several`: the answer had shown several choices by then."""
+
+    event: Event
+    verdicts: Mapping[int, Verdict | None]
+    several: bool
 
 
 class StreamJudge:
@@ -34,16 +49,22 @@ class StreamJudge:
         self._classifier = classifier or default_classifier()
         self._sessions: dict[int, Session] = {}
         self._judged: dict[int, tuple[Choice, Verdict]] = {}
+        self._repeats = 0
+        self._sizes: dict[int, int] = {}  # characters of each choice when it was last judged at a finish reason
 
     def feed(self, event: Event) -> tuple[int, ...]:
         """The choices that got their finish reason in this event."""
         self._hear(self.answer.feed(event))
         return self.answer.newly_finished
 
-    def feed_all(self, events: Sequence[Event]) -> list[tuple[Event, tuple[int, ...], bool]]:
-        """The same for events in their order: those that finished a choice, which, and whether the answer had shown
-        several by then."""
-        return [(event, indexes, self.answer.several) for event in events if (indexes := self.feed(event))]
+    def feed_all(self, events: Sequence[Event]) -> list[Finish]:
+        """The same for some events in their order: those that finished a choice, with the verdicts of that moment."""
+        finished = []
+        for event in events:
+            if indexes := self.feed(event):
+                verdicts = {index: self._at_finish(index) for index in indexes}
+                finished.append(Finish(event, verdicts, self.answer.several))
+        return finished
 
     def feed_plain(self, lines: bytes) -> bool:
         """The same for the data of events, a line each; quicker. False: not all are plain chunks, and none was read."""
@@ -53,9 +74,18 @@ class StreamJudge:
 
     def choice_verdict(self, index: int) -> Verdict:
         """The verdict of a choice that finished (on what arrived of it, if it has not)."""
-        trace = self.answer.trace()
-        choice = next((c for c in trace.choices if c.index == index), Choice(index))
-        return self._judge(choice, trace.model)
+        trace = self.answer.trace(only=index)
+        return self._judge(trace.choices[0] if trace.choices else Choice(index), trace.model)
+
+    def _at_finish(self, index: int) -> Verdict | None:
+        """The same; None for one that has finished before, too often for the time it takes. A block is always told."""
+        size, last = self.answer.size(index), self._sizes.get(index)
+        if last is not None:
+            if self._repeats >= MAX_REPEATS and size < 2 * last and not self.answer.blocked(index):
+                return None
+            self._repeats += 1
+        self._sizes[index] = size
+        return self.choice_verdict(index)
 
     def so_far(self) -> Verdict:
         """The verdict on what arrived; of a choice that has not finished its status is `incomplete`."""

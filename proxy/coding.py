@@ -8,7 +8,12 @@ from __future__ import annotations
 import importlib
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
+
+#: Codings of one body, one over the other, beyond which it is not decoded: each takes memory before a byte has come.
+MAX_CODINGS = 4
+#: Parts of one body beyond which it is not decoded further: an empty one takes 9 bytes, and 15 µs.
+MAX_PARTS = 10_000
 
 #: zlib's window size for the gzip format.
 _GZIP = 16 + zlib.MAX_WBITS
@@ -16,8 +21,15 @@ _GZIP = 16 + zlib.MAX_WBITS
 _GZIP_BEGINS = (b"\x1f",)
 _ZSTD_BEGINS = (b"\x28", *(bytes([first]) for first in range(0x50, 0x60)))
 
-#: Decodes a piece to one byte more than `room` at most: (data, room) → decoded.
-Decode = Callable[[bytes, int], bytes]
+
+class Layer(Protocol):
+    """Takes one coding off a body, piece by piece."""
+
+    def decode(self, data: bytes, room: int) -> bytes:
+        """What `data` decodes to, one byte more than `room` at most."""
+
+    def ended(self) -> bool:
+        """Whether the body can end here; before its first byte too."""
 
 
 class UndecodableError(Exception):
@@ -30,88 +42,116 @@ class OversizedError(UndecodableError):
 
 class Decoder:
     """Decodes one body. `coding` is the value of Content-Encoding, one coding or several in the order in which they
-    were applied; raises UndecodableError when one is not known."""
+    were applied; raises UndecodableError when one is not known, or there are more than anyone applies."""
 
     def __init__(self, coding: bytes) -> None:
-        names = [name.strip().lower().removeprefix(b"x-") for name in coding.split(b",")]
-        self._layers: list[tuple[str, Decode]] = []
-        for name in reversed(names):
-            if name not in DECODABLE:
-                raise UndecodableError(f"content coding {coding.decode('ascii', 'replace')[:40]} can't be decoded")
-            if name in _MAKERS:
-                self._layers.append((name.decode("ascii"), _MAKERS[name]()))
+        names = [name.removeprefix(b"x-") for part in coding.split(b",") if (name := part.strip().lower())]
+        if len(names) > MAX_CODINGS:
+            raise UndecodableError(f"{len(names)} content codings are not decoded, {MAX_CODINGS} at most")
+        if any(name not in DECODABLE for name in names):
+            raise UndecodableError(f"content coding {coding.decode('ascii', 'replace')[:40]} can't be decoded")
+        self._layers = [(name.decode("ascii"), _MAKERS[name]()) for name in reversed(names) if name in _MAKERS]
+        self._silent = True
 
     def feed(self, data: bytes, room: int) -> bytes:
         """What `data` decodes to so far. Raises OversizedError when that is more than `room` bytes."""
-        for name, decode in self._layers:
+        for name, layer in self._layers:
             try:
-                data = decode(data, room)
+                data = layer.decode(data, room)
+            except UndecodableError:
+                raise
             except Exception as exc:  # each library has its own error class
                 raise UndecodableError(f"the body is not valid {name}: {type(exc).__name__}") from exc
             if len(data) > room:
                 raise OversizedError(f"a piece of the answer decodes to more than {room} bytes")
+        self._silent = self._silent and not data
         return data
 
+    def close(self) -> None:
+        """The body has ended. Raises UndecodableError when it broke off before anything of it could be decoded; what
+        came before a later break is read as it is."""
+        for name, layer in self._layers:
+            if self._silent and not layer.ended():
+                raise UndecodableError(f"the body is not valid {name}: it breaks off")
 
-def _in_parts(make: Callable[[], Any], begins: tuple[bytes, ...]) -> Decode:
+
+class _InParts:
     """A body of one part or several, one after the other (RFC 1952, 2.2; RFC 8878, 3.1), each beginning as given.
 
     What follows them is left out. `make` gives a decompressor as Python's standard library has them.
     """
-    part, over = make(), False
 
-    def decode(data: bytes, room: int) -> bytes:
-        nonlocal part, over
+    def __init__(self, make: Callable[[], Any], begins: tuple[bytes, ...]) -> None:
+        self._make = make
+        self._begins = begins
+        self._part = make()
+        self._begun = self._over = False
+        self._parts = 1
+
+    def decode(self, data: bytes, room: int) -> bytes:
         found = bytearray()
-        while data and not over and len(found) <= room:
-            if part.eof:
-                part, over = make(), not data.startswith(begins)
+        while data and not self._over and len(found) <= room:
+            self._begun = True
+            if not self._part.eof:
+                found += self._part.decompress(data, room + 1 - len(found))
+                data = self._part.unused_data
+            elif not data.startswith(self._begins):
+                self._over = True
+            elif self._parts == MAX_PARTS:
+                raise UndecodableError(f"the body is not decoded beyond {MAX_PARTS} parts")
             else:
-                found += part.decompress(data, room + 1 - len(found))
-                data = part.unused_data
+                self._part = self._make()
+                self._parts += 1
         return bytes(found)
 
-    return decode
+    def ended(self) -> bool:
+        return self._over or not self._begun or bool(self._part.eof)
 
 
-def _gzip() -> Decode:
-    return _in_parts(lambda: zlib.decompressobj(_GZIP), _GZIP_BEGINS)
+def _gzip() -> Layer:
+    return _InParts(lambda: zlib.decompressobj(_GZIP), _GZIP_BEGINS)
 
 
-def _deflate() -> Decode:
+class _Deflate:
     """RFC 9110 means zlib by "deflate"; some servers send bare deflate: the first byte tells (as in httpx)."""
-    decompress: Decode | None = None
 
-    def decode(data: bytes, room: int) -> bytes:
-        nonlocal decompress
-        if decompress is None and data:
+    def __init__(self) -> None:
+        self._inner: Any = None
+
+    def decode(self, data: bytes, room: int) -> bytes:
+        if self._inner is None and data:
             bare = data[0] & 0x0F != 8
-            decompress = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS).decompress
-        return decompress(data, room + 1) if decompress else b""
+            self._inner = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS)
+        return self._inner.decompress(data, room + 1) if self._inner else b""
 
-    return decode
+    def ended(self) -> bool:
+        return self._inner is None or bool(self._inner.eof)
 
 
-def _brotli(module: Any) -> Decode:
-    decompressor = module.Decompressor()
+class _Brotli:
+    def __init__(self, module: Any) -> None:
+        self._inner = module.Decompressor()
+        self._begun = False
 
-    def decode(data: bytes, room: int) -> bytes:
-        if decompressor.is_finished():
+    def decode(self, data: bytes, room: int) -> bytes:
+        if self._inner.is_finished():
             return b""
-        found = bytearray(decompressor.process(data, output_buffer_limit=room + 1))
+        self._begun = self._begun or bool(data)
+        found = bytearray(self._inner.process(data, output_buffer_limit=room + 1))
         # It may give out less than the limit at once although it has more.
-        while len(found) <= room and not decompressor.can_accept_more_data():
-            found += decompressor.process(b"", output_buffer_limit=room + 1 - len(found))
+        while len(found) <= room and not self._inner.can_accept_more_data():
+            found += self._inner.process(b"", output_buffer_limit=room + 1 - len(found))
         return bytes(found)
 
-    return decode
+    def ended(self) -> bool:
+        return not self._begun or bool(self._inner.is_finished())
 
 
-def _zstd(module: Any) -> Decode:
-    return _in_parts(module.ZstdDecompressor, _ZSTD_BEGINS)
+def _zstd(module: Any) -> Layer:
+    return _InParts(module.ZstdDecompressor, _ZSTD_BEGINS)
 
 
-def _optional(modules: tuple[str, ...], make: Callable[[Any], Decode]) -> Callable[[], Decode] | None:
+def _optional(modules: tuple[str, ...], make: Callable[[Any], Layer]) -> Callable[[], Layer] | None:
     for name in modules:
         try:
             module = importlib.import_module(name)
@@ -121,12 +161,12 @@ def _optional(modules: tuple[str, ...], make: Callable[[Any], Decode]) -> Callab
     return None
 
 
-_MAKERS: dict[bytes, Callable[[], Decode]] = {
+_MAKERS: dict[bytes, Callable[[], Layer]] = {
     coding: maker
     for coding, maker in {
         b"gzip": _gzip,
-        b"deflate": _deflate,
-        b"br": _optional(("brotli", "brotlicffi"), _brotli),
+        b"deflate": _Deflate,
+        b"br": _optional(("brotli", "brotlicffi"), _Brotli),
         b"zstd": _optional(("compression.zstd", "backports.zstd"), _zstd),
     }.items()
     if maker is not None

@@ -9,14 +9,15 @@ Bytes in, bytes out; nothing here knows sockets or how a verdict comes about.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from demur.classifier import fields
+from demur.classifier.stream import Finish
 from demur.classifier.verdict import Verdict
-from demur.proxy.inspection import Finished, Framing, StreamInspection
+from demur.proxy.inspection import Framing, StreamInspection
 from demur.proxy.labels import features_of
 
 KEY = b"refusal_verdict"
@@ -33,7 +34,7 @@ MAY_FINISH: Mapping[str, Callable[[bytes], object]] = {
     "openai.responses": re.compile(rb"response\.(?:completed|incomplete)").search,
     "anthropic.messages": re.compile(rb'stop_reason"(?!\s*+:\s*+null\b)').search,
     "gemini": re.compile(rb'finishReason"').search,
-    "ollama.chat": re.compile(rb'"done"\s*+:\s*+true').search,
+    "ollama.chat": re.compile(rb'"done"(?!\s*+:\s*+false\b)').search,
 }
 
 #: By API the array of its choices, where it has more than one.
@@ -104,7 +105,7 @@ class FinishChunk:
         """The rest as it is, when the stream broke off."""
         return self._pass(len(self._held), 0, -1, [])
 
-    def _pass(self, whole: int, base: int, began: int, finished: Finished) -> bytes:
+    def _pass(self, whole: int, base: int, began: int, finished: Sequence[Finish]) -> bytes:
         """The first `whole` bytes held, with the keys of the choices that finished in them.
 
         `base` is the offset of what is held, `began` of the event that it began with, comments included.
@@ -112,15 +113,13 @@ class FinishChunk:
         data = bytes(self._held[:whole])
         del self._held[:whole]
         out, position = [], 0
-        for event, indexes, several in finished:
+        for event, verdicts, several in finished:
             start, end = 0 if event.start == began else event.start - base, event.end - base
             if not position <= start < end <= whole:
                 continue  # some of it has gone on already
-            keys = {
-                index: summary(verdict, self._id)
-                for index in indexes
-                if (verdict := self._inspection.choice_verdict(index))
-            }
+            if not self._may_finish(event.data):
+                continue  # it gets no key where it passes at once either
+            keys = {index: summary(verdict, self._id) for index, verdict in verdicts.items() if verdict}
             choices = self._choices if self._several or several else None
             out += [data[position:start], splice(data[start:end], keys, choices=choices, framing=self._framing)]
             position = end

@@ -18,8 +18,8 @@ from demur.classifier.plain import lines_of
 from demur.classifier.records import ArrayReader, LineReader, Reader
 from demur.classifier.request import MAX_BYTES, read_ask
 from demur.classifier.shapes import read_body
-from demur.classifier.sse import Event, SSEReader
-from demur.classifier.stream import StreamJudge
+from demur.classifier.sse import SSEReader
+from demur.classifier.stream import Finish, StreamJudge
 from demur.classifier.trace import Ask, Trace
 from demur.classifier.verdict import Status, Verdict
 from demur.proxy.coding import Decoder, OversizedError, UndecodableError
@@ -38,9 +38,6 @@ _T = TypeVar("_T", bytes, str)
 #: How a stream sets its events apart: server-sent events, JSON Lines, or the objects of one JSON array.
 Framing = Literal["sse", "lines", "array"]
 _READERS: Mapping[Framing, Callable[[], Reader]] = {"sse": SSEReader, "lines": LineReader, "array": ArrayReader}
-
-#: The events that finished a choice, and which.
-Finished = list[tuple[Event, tuple[int, ...], bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +145,14 @@ class StreamInspection:
         if len(waiting) > self._enough:
             self.feed(b"")
 
-    def feed(self, chunk: bytes) -> Finished:
+    def feed(self, chunk: bytes) -> list[Finish]:
         """Judges the events that end in `chunk`, and those that wait; returns the ones that finished a choice."""
         waiting = bytes(self._waiting)
         self._waiting.clear()
         return [event for piece in (waiting, chunk) if piece for event in self._read(piece)]
 
-    def _read(self, piece: bytes) -> Finished:
-        finished: Finished = []
+    def _read(self, piece: bytes) -> list[Finish]:
+        finished: list[Finish] = []
         if self._failure is None:
             begun = perf_counter()
             try:
@@ -173,34 +170,29 @@ class StreamInspection:
             self._seconds += perf_counter() - begun
         return finished
 
-    def close(self) -> Finished:
+    def close(self) -> list[Finish]:
         """The stream has ended: a last event without its blank line counts."""
         finished = self.feed(b"")
         if self._failure is None:
             try:
+                if self._decoder:
+                    self._decoder.close()
                 finished += self._judge.feed_all(self._reader.close())
             except Exception as exc:
                 self._failure = _failed(exc, self._ask)
         return finished
 
-    def choice_verdict(self, index: int) -> Verdict | None:
-        """The verdict of a finished choice, None if judging has failed."""
-        return self._ask_judge(lambda: self._judge.choice_verdict(index))
-
-    def _ask_judge(self, question: Callable[[], Verdict]) -> Verdict | None:
+    def so_far(self) -> Verdict | None:
+        """The verdict on what arrived, None if judging has failed."""
         if self._failure is None:
             begun = perf_counter()
             try:
-                return question()
+                return self._judge.so_far()
             except Exception as exc:
                 self._failure = _failed(exc, self._ask)
             finally:
                 self._seconds += perf_counter() - begun
         return None
-
-    def so_far(self) -> Verdict | None:
-        """The verdict on what arrived, None if judging has failed."""
-        return self._ask_judge(lambda: self._judge.so_far())
 
     def finish(self, *, cut: bool) -> Judged:
         """The verdict on what arrived; `cut`: the stream ended abnormally."""
@@ -286,6 +278,7 @@ async def _decode(body: bytes, coding: bytes, limit: int, turns: _Turns) -> byte
         for piece in pieces(body):
             decoded += decoder.feed(piece, limit - len(decoded))
             await turns.give_way()
+        decoder.close()
     except OversizedError:
         return None
     return bytes(decoded)

@@ -121,9 +121,9 @@ def content_type(head: Headers) -> bytes:
 
 
 def coding_of(head: Headers) -> bytes | None:
-    """The content coding of an answer, None when it has none."""
-    coding = headers.get(head, b"content-encoding")
-    return None if coding is None or coding.strip().lower() in (b"", b"identity") else coding
+    """The content coding of an answer or a request, None when it has none; of several lines all (RFC 9110, 5.3)."""
+    coding = b",".join([value for name, value in head if name == b"content-encoding"])
+    return None if all(name.strip().lower() in (b"", b"identity") for name in coding.split(b",")) else coding
 
 
 def _is_json(kind: bytes) -> bool:

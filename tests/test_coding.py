@@ -8,7 +8,8 @@ from typing import Any
 import brotli
 import pytest
 
-from demur.proxy.coding import DECODABLE, Decoder, OversizedError, UndecodableError
+from demur.proxy import coding as coding_module
+from demur.proxy.coding import DECODABLE, MAX_CODINGS, MAX_PARTS, Decoder, OversizedError, UndecodableError
 
 try:
     zstd: Any = importlib.import_module("compression.zstd")
@@ -93,3 +94,70 @@ def test_a_bomb_is_not_unpacked(coding: bytes, packed: bytes) -> None:
         Decoder(coding).feed(packed, room)
     assert tracemalloc.get_traced_memory()[1] < 10 * room
     tracemalloc.stop()
+
+
+def frames(body: bytes, coding: bytes, parts: int) -> bytes:
+    return (zstd.compress(body) if coding == b"zstd" else zlib.compress(body, wbits=31)) * parts
+
+
+@pytest.mark.parametrize("coding", [b"gzip", b"zstd"])
+def test_parts_without_end_are_not_decoded(coding: bytes) -> None:
+    assert Decoder(coding).feed(frames(b"x", coding, MAX_PARTS), 1 << 20) == b"x" * MAX_PARTS
+    decoder = Decoder(coding)
+    decoder.feed(frames(b"", coding, MAX_PARTS - 1), 100)
+    with pytest.raises(UndecodableError, match=f"beyond {MAX_PARTS} parts"):
+        decoder.feed(frames(b"", coding, 2), 100)
+
+
+def test_a_tower_of_codings_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, maker = list[int](), coding_module._MAKERS[b"gzip"]
+
+    def counted() -> coding_module.Layer:
+        made.append(1)
+        return maker()
+
+    monkeypatch.setitem(coding_module._MAKERS, b"gzip", counted)
+    for value in (b",".join([b"gzip"] * 50_000), b"gzip, " * MAX_CODINGS + b"identity"):
+        with pytest.raises(UndecodableError, match=f"content codings are not decoded, {MAX_CODINGS} at most"):
+            Decoder(value)
+    assert made == []
+    Decoder(b",".join([b"gzip"] * MAX_CODINGS))
+    assert len(made) == MAX_CODINGS
+
+
+@pytest.mark.parametrize(
+    ("coding", "packed"),
+    [
+        (b"gzip", gzipped()),
+        (b"deflate", zlib.compress(TEXT)),
+        (b"deflate", bare_deflate()),
+        (b"br", brotli.compress(TEXT)),
+        (b"zstd", zstd.compress(TEXT)),
+        (b"gzip, br", brotli.compress(gzipped())),
+    ],
+)
+def test_a_body_that_breaks_off_before_its_first_byte_is_no_empty_one(coding: bytes, packed: bytes) -> None:
+    Decoder(coding).close()  # no byte came
+    for size in range(1, len(packed) + 1):
+        decoder = Decoder(coding)
+        if decoder.feed(packed[:size], 1 << 20):
+            decoder.close()
+        else:
+            with pytest.raises(UndecodableError, match="breaks off"):
+                decoder.close()
+
+
+def test_a_whole_body_of_nothing_is_empty() -> None:
+    for coding, packed in (
+        (b"gzip", zlib.compress(b"", wbits=31)),
+        (b"deflate", zlib.compress(b"")),
+        (b"br", brotli.compress(b"")),
+        (b"zstd", zstd.compress(b"")),
+    ):
+        decoder = Decoder(coding)
+        assert decoder.feed(packed, 100) == b""
+        decoder.close()
+
+
+def test_empty_members_of_the_list_are_no_codings() -> None:
+    assert Decoder(b"gzip, ,").feed(gzipped(), 1 << 20) == TEXT

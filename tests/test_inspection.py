@@ -27,10 +27,9 @@ def test_pieces_that_wait_are_read_in_their_order() -> None:
     for text in texts:
         assert at_once.feed(say(text)) == []
         later.later(say(text))
-    ((finished, indexes, several),) = later.feed(STOP)
-    assert at_once.feed(STOP) == [(finished, indexes, several)]
-    assert (indexes, several) == ((0,), False)
-    assert later.choice_verdict(0) == at_once.choice_verdict(0)
+    (finish,) = later.feed(STOP)
+    assert at_once.feed(STOP) == [finish]
+    assert (list(finish.verdicts), finish.several) == ([0], False)
     later.later(DONE)
     assert later.done is True
     judged = later.finish(cut=False)
@@ -116,7 +115,7 @@ def test_a_flood_of_waiting_pieces_is_read_before_the_end() -> None:
 def test_what_can_not_be_decoded(coding: bytes, body: bytes, status: str, reason: str) -> None:
     copy = inspection(coding)
     assert copy.feed(body) == copy.close() == []
-    assert (copy.pending, copy.done, copy.choice_verdict(0)) == (0, None, None)
+    assert (copy.pending, copy.done, copy.so_far()) == (0, None, None)
     streamed = copy.finish(cut=False).verdict
     complete = asyncio.run(
         judge_body(default_classifier(), ASK, "openai.chat", status=200, body=body, coding=coding, limit=1000)
@@ -167,3 +166,16 @@ def test_a_coded_stream_is_decoded_piece_by_piece() -> None:
     assert copy.first_event is not None
     assert judged.trace is not None
     assert judged.trace.choices[0].text == "Hello."
+
+
+@pytest.mark.parametrize("cut", [1, 5, 9, 14])
+def test_a_packed_answer_that_breaks_off_is_not_empty(cut: int) -> None:
+    packed = zlib.compress(completion("Nine minutes."), wbits=31)[:cut]
+    whole = judge_body(default_classifier(), ASK, "openai.chat", status=200, body=packed, coding=b"gzip", limit=1000)
+    copy = inspection(b"gzip")
+    copy.later(packed)
+    assert copy.close() == []
+    for verdict in (asyncio.run(whole).verdict, copy.finish(cut=False).verdict):
+        assert (verdict.status, verdict.reason) == ("unparsed", "the body is not valid gzip: it breaks off")
+    ask = asyncio.run(ask_of(packed, "openai.chat", b"gzip"))
+    assert ask.unread == "ask not read: the body is not valid gzip: it breaks off"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from demur.classifier import fields
 from demur.classifier.members import MAX_SEARCHED, MAX_STEPS, members
 
 JSON = st.recursive(
@@ -38,3 +39,16 @@ def test_it_is_given_up_where_it_would_take_long() -> None:
     assert members(b'{"b":[%b1],"a":1}' % (nested * MAX_STEPS), {"a"}) == {}
     assert members(b'{%b"a":1}' % (b'"b":0,' * MAX_STEPS), {"a"}) == {}
     assert members(b'{"a":1,"b":"%b"}' % (b"x" * MAX_SEARCHED), {"a"}) == {}
+
+
+def test_of_many_of_one_name_only_the_last_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded, decode = list[bytes](), fields.decode
+
+    def counted(raw: bytes) -> Any:
+        decoded.append(raw)
+        return decode(raw)
+
+    monkeypatch.setattr(fields, "decode", counted)
+    odd = b'"\\ud800"'
+    assert members(b'{%b"a":%b,"\\u0061":2,"z":NaN}' % (b'"a":%b,%b:1,' % (odd, odd) * 1000, odd), {"a"}) == {"a": 2}
+    assert len(decoded) == 1

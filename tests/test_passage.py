@@ -6,7 +6,7 @@ import pytest
 from fake_upstream import END, ask, chunk, event, head, say
 from wire.notation import play
 
-from demur.proxy.passage import begins_like_events
+from demur.proxy.passage import begins_like_events, coding_of
 
 STREAM = say("Fine.") + event({}, "stop")
 
@@ -40,3 +40,10 @@ def test_events_of_no_type_go_on_as_they_come(mark: bytes, cut: int) -> None:
     assert exchange.stream
     assert answer.body == body + b"data: [DONE]\n\n"
     assert len(answer.times) > 2  # not held until it was whole
+
+
+def test_codings_on_several_lines_are_one_list() -> None:
+    name = b"content-encoding"
+    assert coding_of([(name, b"gzip"), (b"x", b"y"), (name, b"br")]) == b"gzip,br"
+    assert coding_of([(name, b"identity"), (name, b" "), (name, b"Identity, identity")]) is None
+    assert coding_of([(b"x", b"y")]) is None

@@ -19,7 +19,7 @@ from demur.classifier.judge import Classifier, classify
 from demur.classifier.plain import lines_of
 from demur.classifier.shapes import normalize
 from demur.classifier.sse import Event, SSEReader
-from demur.classifier.stream import StreamJudge
+from demur.classifier.stream import MAX_REPEATS, StreamJudge
 from demur.classifier.trace import Ask, Choice
 from demur.classifier.verdict import Verdict
 
@@ -222,7 +222,7 @@ def odd_chunks() -> Iterator[dict[str, Any]]:
 def same_together(events: Sequence[Event], bounds: Sequence[int], api: str | None, **arguments: Any) -> None:
     """Feeds the events one by one, and in batches."""
     single, batch = (StreamJudge(ASK, api, classifier=rules(), **arguments) for _ in range(2))
-    finished = [(one, indexes, single.answer.several) for one in events if (indexes := single.feed(one))]
+    finished = [told for one in events for told in single.feed_all([one])]
     together = []
     for a, b in pairwise(bounds):
         lines = lines_of(b"".join([b"data: %b\n\n" % one.data for one in events[a:b]]))
@@ -290,3 +290,105 @@ def test_the_default_rules_are_those_of_classify() -> None:
         {"request": REQUEST, "stream": sse(chunk({"content": "Nine minutes."}, "stop")).decode()}
     )
     assert isinstance(Event(None, b"", 0, 0), tuple)
+
+
+#: By API an event that ends the stream, its whole framing included.
+ENDS = {
+    "openai.chat": b"[DONE]",
+    "openai.completions": b"[DONE]",
+    "anthropic.messages": b'{"type":"message_stop"}',
+    "openai.responses": b'{"type":"response.completed","response":{"status":"completed","output":[]}}',
+    "ollama.chat": b'{"message":{"content":""},"done":true}',
+}
+AFTER = [
+    chunk({"content": "I'm sorry, but I can't help with that request."}, "stop"),
+    {"error": {"code": "content_filter", "message": "filtered"}},
+    {"type": "response.output_text.delta", "delta": "I'm sorry, but I can't help with that request."},
+    {"message": {"content": "I'm sorry, but I can't help with that request."}, "done": True},
+]
+
+
+@pytest.mark.parametrize("api", ENDS)
+def test_what_follows_the_end_marker_is_not_judged(api: str) -> None:
+    said = [event(chunk({"role": "assistant"})), event(chunk({"content": "Nine minutes."}))]
+    ended = [*said, event(chunk({}, "stop")), Event(None, ENDS[api], 0, 0)]
+    plain, more = (StreamJudge(ASK, api, classifier=rules()) for _ in range(2))
+    assert plain.feed_all(ended) == more.feed_all(ended)
+    assert plain.answer.done
+    assert more.feed_all([event(after) for after in AFTER]) == []
+    assert more.feed_plain(json.dumps(AFTER[0]).encode())
+    assert more.finish() == plain.finish()
+    assert more.finish().label == "answer"
+
+
+def test_a_finish_reason_has_the_verdict_of_its_moment() -> None:
+    """However the events come: the key of a choice does not know what follows."""
+    judge = StreamJudge(ASK, "openai.chat", classifier=rules())
+    events = [chunk({"content": "Nine minutes."}), chunk({}, "stop"), AFTER[1]]
+    ((_, verdicts, _),) = judge.feed_all([event(one) for one in events])
+    assert [(index, verdict.label) for index, verdict in verdicts.items() if verdict] == [(0, "answer")]
+    assert judge.finish().label == "hard_refusal", "a block after the end counts"
+
+
+def test_a_choice_that_finishes_over_and_over_is_not_judged_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = StreamJudge(ASK, "openai.chat", classifier=rules())
+    judged, sizes = judge.choice_verdict, list[int]()
+
+    def counted(index: int) -> Verdict:
+        sizes.append(judge.answer.size(index))
+        return judged(index)
+
+    monkeypatch.setattr(judge, "choice_verdict", counted)
+    said = event(chunk({"content": "Boil them for ten. "}, "stop"))
+    told = [verdicts[0] for _, verdicts, _ in judge.feed_all([said] * 20 * MAX_REPEATS)]
+    assert len(told) == 20 * MAX_REPEATS
+    assert None not in told[: MAX_REPEATS + 1]
+    assert len(told) - told.count(None) == len(sizes) == MAX_REPEATS + 1 + 4, "then once each time that it has doubled"
+    ((_, verdicts, _),) = judge.feed_all([event(chunk({}, "content_filter"))])
+    assert verdicts[0] is not None
+    assert verdicts[0].blocked_by == "content_filter", "a block is always told"
+
+
+REFUSED = "I'm sorry, but I can't help with that request."
+
+
+@pytest.mark.parametrize(
+    ("events", "text"),
+    [
+        ([{"content": REFUSED}], REFUSED),
+        ([REFUSED[:9], REFUSED[9:], {"content": REFUSED}], REFUSED),  # MiniMax: all of it once more
+        ([REFUSED[:9], {"content": REFUSED}], REFUSED),
+        ([{"content": REFUSED[:9]}, {"content": REFUSED[9:]}], REFUSED),  # deltas under another name
+        ([REFUSED, {"role": "assistant", "content": ""}], REFUSED),
+        ([REFUSED, {"role": "assistant", "content": None}], REFUSED),
+    ],
+)
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_message_in_a_chunk_is_read(events: list[Any], text: str, batch: bool) -> None:
+    stream = [chunk({"role": "assistant", "content": ""})]
+    for one in events:
+        told = {"delta": {"content": one}} if isinstance(one, str) else {"message": one, "delta": {}}
+        stream.append({"choices": [{"index": 0, **told}]})
+    stream[-1]["choices"][0]["finish_reason"] = "stop"
+    judge = StreamJudge(ASK, "openai.chat", classifier=rules())
+    pieces = [[event(one) for one in stream]] if batch else [[event(one)] for one in stream]
+    for some in pieces:
+        lines = lines_of(b"".join([b"data: %b\n\n" % one.data for one in some]))
+        if lines is None or not judge.feed_plain(lines):
+            judge.feed_all(some)
+    verdict = judge.finish()
+    assert judge.trace is not None
+    assert judge.trace.choices[0].text == text
+    assert (verdict.label, verdict.status) == ("hard_refusal", "complete")
+
+
+def test_a_last_message_tells_no_call_twice() -> None:
+    judge = StreamJudge(ASK, "openai.chat", classifier=rules())
+    call = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
+    judge.feed(event(chunk({"tool_calls": [{"index": 0, **call}], "refusal": "No."})))
+    last = {"content": "", "refusal": "No.", "tool_calls": [call]}
+    judge.feed(event({"choices": [{"index": 0, "message": last, "finish_reason": "stop"}]}))
+    judge.finish()
+    assert judge.trace is not None
+    (choice,) = judge.trace.choices
+    assert (choice.refusal, len(choice.tool_calls), choice.tool_calls[0].arguments) == ("No.", 1, "{}")

@@ -31,7 +31,7 @@ from wire.exported import exported, play_exported
 from wire.notation import chunked, closing, keys, octets, play, same, steps, text_of, verdict
 
 from demur.classifier.sse import Event
-from demur.classifier.stream import StreamJudge
+from demur.classifier.stream import Finish, StreamJudge
 
 OPENING = event({"role": "assistant", "content": ""})
 STOP = event({}, "stop")
@@ -188,7 +188,7 @@ def test_w09_of_two_spaces_one_stays(eol: str, monkeypatch: pytest.MonkeyPatch) 
     seen: list[tuple[str | None, str]] = []
     feed_all = StreamJudge.feed_all
 
-    def told(self: StreamJudge, events: Sequence[Event]) -> list[tuple[Event, tuple[int, ...], bool]]:
+    def told(self: StreamJudge, events: Sequence[Event]) -> list[Finish]:
         seen.extend((event.name, event.data.decode()) for event in events)
         return feed_all(self, events)
 
