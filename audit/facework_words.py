@@ -43,10 +43,16 @@ def head(report: Facework) -> str:
     if whole.unjudged:
         parts.append(f"not judged: {_counted(whole.unjudged)}")
     if report.left_out:
-        parts.append(f"records without a verdict: {_counted(report.left_out)}")
+        parts.append(_without_verdict(report.left_out))
     if report.reviewed:
         parts.append(f"{report.reviewed:,} replaced by their review")
     return "; ".join(parts)
+
+
+def _without_verdict(left_out: Mapping[str, int]) -> str:
+    count, errors = sum(left_out.values()), left_out.get("error", 0)
+    said = f"{count:,} {'record' if count == 1 else 'records'} without a verdict"
+    return f"{said} ({errors:,} with an error)" if errors else said
 
 
 def reading(profile: Profile) -> str:

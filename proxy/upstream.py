@@ -21,7 +21,7 @@ from yarl import URL
 
 from demur.proxy.outbound import OutboundError, outbound_proxy
 from demur.proxy.tls import client_context
-from demur.proxy.upstream_connection import Connector
+from demur.proxy.upstream_connection import NOT_ADDED, Connector
 from demur.proxy.upstream_errors import translate
 from demur.proxy.urls import Base
 
@@ -30,9 +30,6 @@ MAX_HEADER_BYTES = 256 * 1024
 MAX_HEADERS = 1000
 #: Bytes of a body that are sent or received at once at most.
 PIECE = 64 * 1024
-
-# aiohttp adds these by itself otherwise. Host and the framing headers are its business.
-_NOT_ADDED = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 
 
 class AiohttpTransport(httpx.AsyncBaseTransport):
@@ -88,7 +85,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             connector=Connector(limit=0, ssl=self._ssl),
             request_class=_Request,
             cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=_NOT_ADDED,
+            skip_auto_headers=NOT_ADDED,
             auto_decompress=False,
             trust_env=False,
             max_line_size=MAX_HEADER_BYTES,

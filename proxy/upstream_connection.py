@@ -18,6 +18,9 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 from aiohttp.tracing import Trace
 
+#: Headers that aiohttp adds by itself otherwise. Host and the framing headers are its business.
+NOT_ADDED = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
+
 
 class _Protocol(ResponseHandler):
     """One upstream connection.
@@ -111,6 +114,13 @@ class Connector(aiohttp.TCPConnector):
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         super()._release(key, protocol, should_close=should_close)
         protocol._parser = None
+
+    def _update_proxy_auth_header_and_build_proxy_req(self, req: aiohttp.ClientRequest) -> aiohttp.ClientRequest:
+        """The request for a tunnel, without the headers that tell the proxy by which program it is asked for."""
+        connect = super()._update_proxy_auth_header_and_build_proxy_req(req)
+        for name in NOT_ADDED:
+            connect.headers.popall(name, None)
+        return connect
 
     async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
         while (connection := await super()._get(key, traces)) is not None:

@@ -62,7 +62,7 @@ def test_the_table(log: Write, capsys: pytest.CaptureFixture[str]) -> None:
     out = lines(capsys, log())
     text = " ".join(" ".join(out).split())
     assert text.startswith(
-        "6 responses, 5 judged; not judged: 1 empty; records without a verdict: 1 no verdict "
+        "6 responses, 5 judged; not judged: 1 empty; 1 record without a verdict "
         "Of 5 judged responses, too few for a rate, 4 are refusals. "
         "Of 2 coded refusals (without 1 blocked by the provider, 1 not coded) it "
     )
@@ -193,7 +193,7 @@ def test_all_the_files_to_write(log: Write, tmp_path: Path, capsys: pytest.Captu
     (apology,) = [row for row in rows if (row["by"], row["figure"]) == ("all", "feature.apology")]
     assert (apology["hits"], apology["of"], apology["rate"]) == ("1", "2", "0.500000")
     assert text.startswith(
-        "# How it said no\n\n6 responses, 5 judged; not judged: 1 empty; records without a verdict: 1 no"
+        "# How it said no\n\n6 responses, 5 judged; not judged: 1 empty; 1 record without a verdict.\n"
     )
     assert "\n\nOf 5 judged responses, too few for a rate, 4 are refusals." in text
 
