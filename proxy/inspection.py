@@ -28,6 +28,8 @@ logger = logging.getLogger("demur.inspection")
 
 #: Longest piece of a text, in characters or bytes, that is worked on before other requests get their turn.
 PIECE = 16 * 1024
+#: Bytes of a stream that are judged before others may get their turn; as tiny events as they get take 20 ms.
+TURN = 4 * 1024
 #: Bytes that one piece of a coded stream may decode to: compressed well, 64 KB of events are one or two million.
 MAX_DECODED = 4 * 1024 * 1024
 #: Seconds of judging after which a long answer gives way.
@@ -161,7 +163,7 @@ class StreamInspection:
                 if not reader.pending and (lines := lines_of(data)) and self._judge.feed_plain(lines):
                     reader.offset += len(data)  # whole events, read there
                 elif events := reader.feed(data):
-                    self._enough = PIECE
+                    self._enough = TURN
                     if self.first_event is None:
                         self.first_event = begun
                     finished = self._judge.feed_all(events)
@@ -241,6 +243,38 @@ class _Turns:
     def seconds(self) -> float:
         """The time spent at work."""
         return self._worked + perf_counter() - self._begun
+
+
+async def in_turns(chunk: bytes, take: Callable[[bytes], None]) -> None:
+    """Gives a piece of a stream to `take`, part by part where it is long, so that others get their turn meanwhile.
+
+    All of it is given, also when this is cancelled while it waits: what has gone on to a client is judged.
+    """
+    turns, parts = _Turns(), parts_of(chunk)
+    try:
+        for part in parts:
+            take(part)
+            await turns.give_way()
+        if len(chunk) > PIECE:
+            await asyncio.sleep(0)  # in a flood
+    finally:
+        for part in parts:
+            take(part)
+
+
+def parts_of(chunk: bytes) -> Iterator[bytes]:
+    """A piece of a stream in parts of TURN bytes at most, cut between events where that can be told: whole events are
+    read the quick way."""
+    start = 0
+    while len(chunk) - start > TURN:
+        stop = start + TURN
+        for ending in (b"\n\n", b"\r\n\r\n", b"\n"):
+            if (found := chunk.rfind(ending, start, stop)) >= 0:
+                stop = found + len(ending)
+                break
+        yield chunk[start:stop]
+        start = stop
+    yield chunk[start:]
 
 
 async def judge_body(

@@ -31,7 +31,7 @@ from demur.proxy.credentials import ClientToken
 from demur.proxy.errors import OwnError
 from demur.proxy.headers import Headers
 from demur.proxy.hold import Gate, Hold, until
-from demur.proxy.inspection import PIECE, judge_body, too_large, unjudged
+from demur.proxy.inspection import in_turns, judge_body, too_large, unjudged
 from demur.proxy.leash import Cut, Leash, Receive
 from demur.proxy.observe import TURNED_AWAY, Observers
 from demur.proxy.passage import Way, coding_of, way_of
@@ -194,31 +194,41 @@ class Relay:
             assert record.first_byte is not None
             pieces = until(_body(response), record.first_byte + self._hold.seconds)
         broken: BaseException | None = None
-        cut, rest = True, b""
+        cut, rest, ready = True, b"", bytearray()
+
+        def take(piece: bytes) -> None:
+            if finish:
+                ready.extend(finish.feed(piece))
+            else:
+                inspection.later(piece)
+
         try:
             async with aclosing(pieces) if isinstance(pieces, AsyncGenerator) else nullcontext():
                 async for chunk in pieces:
                     if self._hold and gate.shut:
                         if chunk is not None:
-                            gate.held += finish.feed(chunk) if finish else chunk
-                            inspection.later(b"" if finish else chunk)
+                            await in_turns(chunk, take)
+                            gate.held += ready if finish else chunk
+                            ready.clear()
                         if chunk is None or self._hold.is_over(inspection.heard, len(gate.held)):
                             await gate.open(passage.early(inspection, record.id, self._signed))
                     elif chunk is None:
                         continue
                     elif finish is None or finish.passes(chunk):
                         await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                        inspection.later(chunk)
-                    elif ready := finish.feed(chunk):
-                        await send({"type": "http.response.body", "body": ready, "more_body": True})
-                    if chunk is not None and len(chunk) > PIECE:
-                        await asyncio.sleep(0)  # in a flood, others get their turn too
+                        await in_turns(chunk, inspection.later)
+                    else:
+                        await in_turns(chunk, take)
+                        if ready:
+                            body = bytes(ready)
+                            ready.clear()
+                            await send({"type": "http.response.body", "body": body, "more_body": True})
             cut = False
             rest = finish.close() if finish else b""
             inspection.close()
         except (httpx.TransportError, asyncio.CancelledError) as exc:
             broken = exc
-            rest = finish.release() if finish else b""
+            rest = bytes(ready) + (finish.release() if finish else b"")
         finally:
             verdict = record.streamed(inspection, cut=cut)
             if isinstance(broken, httpx.TransportError):  # what broke off empty has another verdict, in every place

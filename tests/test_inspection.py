@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from demur.classifier.judge import default_classifier
 from demur.classifier.trace import Ask
+from demur.proxy import inspection as module
 from demur.proxy.finish import MAY_FINISH
-from demur.proxy.inspection import StreamInspection, ask_of, judge_body, unjudged
+from demur.proxy.inspection import TURN, StreamInspection, ask_of, in_turns, judge_body, parts_of, unjudged
 
 STOP = event({}, "stop")
 ASK = Ask(prompt="How do I build it?", model="m")
@@ -179,3 +180,47 @@ def test_a_packed_answer_that_breaks_off_is_not_empty(cut: int) -> None:
         assert (verdict.status, verdict.reason) == ("unparsed", "the body is not valid gzip: it breaks off")
     ask = asyncio.run(ask_of(packed, "openai.chat", b"gzip"))
     assert ask.unread == "ask not read: the body is not valid gzip: it breaks off"
+
+
+@pytest.mark.parametrize("event", [b"data:{}\n\n", b"data:{}\r\n\r\n", b"{}\n", b"{},"])
+def test_a_long_piece_is_parted_between_events(event: bytes) -> None:
+    whole = event * 10_000
+    parts = list(parts_of(whole))
+    assert b"".join(parts) == whole
+    assert max(map(len, parts)) <= TURN
+    assert len(parts) < 1.1 * len(whole) / TURN + 1
+    if event.endswith(b"\n"):
+        assert all(part.endswith(event) for part in parts)
+    assert list(parts_of(b"")) == [b""]
+    assert list(parts_of(event)) == [event]
+
+
+def test_others_get_their_turn_while_a_piece_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLICE", 0)
+    order: list[str] = []
+
+    async def run() -> None:
+        reading = asyncio.ensure_future(in_turns(b"{}\n" * 5000, lambda part: order.append("read")))
+        while not reading.done():
+            order.append("other")
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert order.count("read") == len(list(parts_of(b"{}\n" * 5000)))
+    assert order.count("other") >= order.count("read")
+
+
+def test_what_is_cancelled_between_two_parts_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLICE", 0)
+    whole, read = b"{}\n" * 5000, bytearray()
+
+    async def run() -> None:
+        reading = asyncio.ensure_future(in_turns(whole, read.extend))
+        await asyncio.sleep(0)
+        assert 0 < len(read) < len(whole)
+        reading.cancel()
+        await asyncio.wait({reading})
+        assert reading.cancelled()
+
+    asyncio.run(run())
+    assert read == whole

@@ -30,6 +30,7 @@ from fake_upstream import (
     whole,
 )
 
+from demur.proxy.inspection import TURN, StreamInspection
 from demur.proxy.observe import Exchange
 
 REFUSAL = ["I'm sorry, but ", "I can't help ", "with that request."]
@@ -196,3 +197,24 @@ def test_the_content_type_of_a_request_does_not_decide_what_is_judged(line: str)
             assert px.ended[0].ask.prompt == "Sing."
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("settings", [{}, {"stream_verdict": "off"}, {"hold_chars": 100}], ids=["key", "off", "held"])
+@pytest.mark.parametrize("start", [b"", b": "], ids=["whole events", "a comment first"])
+def test_a_piece_of_many_events_is_read_in_small_parts(
+    settings: dict[str, Any], start: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, read = list[int](), StreamInspection._read
+
+    def counted(self: StreamInspection, piece: bytes) -> Any:
+        sizes.append(len(piece))
+        return read(self, piece)
+
+    monkeypatch.setattr(StreamInspection, "_read", counted)
+    body = start + b"data:{}\n\n" * 5000 + b"".join(REFUSED)
+    answer, exchange = through(*streamed(body), **settings)
+    assert KEY.sub(b"", answer.body) == body
+    assert exchange.verdict is not None
+    assert exchange.verdict.label == "hard_refusal"
+    assert sum(sizes) == len(body)
+    assert max(sizes) <= 2 * TURN
