@@ -110,7 +110,7 @@ def _own_endpoints(relay: Relay, store: VerdictStore, settings: Settings) -> Sta
 
     async def verdict(request: Request) -> Response:
         if token is not None:
-            token.admit(request.method, request.headers.raw, request.scope["query_string"])
+            token.admit(request.headers.raw, request.scope["query_string"])
         id = request.path_params["id"]
         status, body = look_up(store, id, text=text) or (404, not_found(id))
         return _answer(body, status)

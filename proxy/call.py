@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from demur.proxy import headers
 from demur.proxy.application import Listeners
 from demur.proxy.observe import End
 from demur.proxy.passage import Way
@@ -318,7 +319,7 @@ class Call:
         if head is None:
             head = start.get("headers", [])
             if self._record.stream:  # it may have got its key before the fault
-                head = [(name, value) for name, value in head if name.lower() != b"content-length"]
+                head = headers.changed(head)
         self._held[0] = {**start, "headers": head}
 
     @contextmanager

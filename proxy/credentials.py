@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from urllib.parse import unquote_to_bytes
 
 from demur.proxy import errors
-from demur.proxy.headers import Headers, get
+from demur.proxy.headers import Headers
 
 #: Ours, like everything that begins with `x-refusal-`; never sent on.
 TOKEN = b"x-refusal-token"
@@ -36,14 +36,15 @@ class ClientToken:
     def __init__(self, token: str) -> None:
         self._token = token.encode("ascii")
 
-    def admit(self, method: str, headers: Headers, query: bytes) -> tuple[Headers, bytes]:
+    def admit(self, headers: Headers, query: bytes, *, preflight: bool = False) -> tuple[Headers, bytes]:
         """The headers and the query without the token. Raises OwnError for a request that does not show it.
 
-        A browser asks without any credential whether it may send a request at all; that passes.
+        A browser asks without any credential whether it may send a request at all: a `preflight` passes, and gets no
+        key of ours.
         """
         kept = [(name, value) for name, value in headers if not self._shown_in(name, value)]
         query_kept = _query_without(query, self._is)
-        if len(kept) == len(headers) and query_kept == query and not is_preflight(method, headers):
+        if len(kept) == len(headers) and query_kept == query and not preflight:
             raise errors.no_client_token()
         return kept, query_kept
 
@@ -55,15 +56,6 @@ class ClientToken:
 
     def _is(self, value: bytes) -> bool:
         return hmac.compare_digest(value, self._token)
-
-
-def is_preflight(method: str, headers: Headers) -> bool:
-    """Whether a browser asks if a page of another origin may send a request (Fetch, CORS-preflight)."""
-    return (
-        method == "OPTIONS"
-        and get(headers, b"origin") is not None
-        and get(headers, b"access-control-request-method") is not None
-    )
 
 
 def _query_without(query: bytes, concerned: Callable[[bytes], bool]) -> bytes:

@@ -82,8 +82,32 @@ def no_tunnel() -> OwnError:
     return OwnError(501, "connect_not_supported", "CONNECT is not for this proxy: it stands in front of one upstream")
 
 
+def no_trace() -> OwnError:
+    return OwnError(
+        405,
+        "trace_not_allowed",
+        "TRACE makes the upstream show what it was sent, and this route adds a key (key_env, add_headers)",
+        headers=[(b"allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")],
+    )
+
+
 def no_such_target() -> OwnError:
     return OwnError(404, "not_found", "the request target * names nothing here")
+
+
+def no_such_version(version: str) -> OwnError:
+    if version.startswith("0."):
+        return OwnError(400, "malformed_request", "the request's first line has no HTTP version, or one before 1.0")
+    return OwnError(505, "http_version_not_supported", f"HTTP/{version} is not spoken here: use HTTP/1.1")
+
+
+def no_such_method(method: str) -> OwnError:
+    return OwnError(501, "method_not_supported", f"the method {method} is not known here")
+
+
+def no_host(count: int) -> OwnError:
+    fault = {0: "has no Host header", 1: "has a Host header that names no host"}.get(count, "has several Host headers")
+    return OwnError(400, "bad_host", f"the request {fault}")
 
 
 def malformed() -> OwnError:

@@ -38,20 +38,49 @@ _HOP = frozenset(
         b"upgrade",
     }
 )
-# Host is the upstream's, Expect is answered by our server, the others tell where a client sits.
-_NOT_UP = _HOP | {
-    b"host",
-    b"expect",
-    b"forwarded",
-    b"via",
-    b"x-real-ip",
-    b"x-client-ip",
-    b"x-cluster-client-ip",
-    b"true-client-ip",
-}
-_NOT_UP_PREFIXES = (b"x-forwarded-", b"cf-", PREFIX)
+# What tells where a client sits, in the words of those that set it before us.
+_WHERE = frozenset(
+    {
+        b"forwarded",  # RFC 7239
+        b"via",  # RFC 9110, 7.6.3
+        b"client-ip",  # older load balancers, as are the four that follow
+        b"x-client-ip",
+        b"x-cluster-client-ip",
+        b"x-originating-ip",
+        b"forwarded-for",
+        b"x-real-ip",  # nginx, by custom
+        b"x-original-forwarded-for",  # ingress-nginx
+        b"true-client-ip",  # Akamai, Cloudflare
+        b"x-akamai-edgescape",
+        b"fastly-client-ip",
+        b"fly-client-ip",
+        b"do-connecting-ip",  # DigitalOcean's App Platform
+        b"incap-client-ip",  # Imperva
+        b"x-sucuri-clientip",
+        b"x-nf-client-connection-ip",  # Netlify
+        b"x-azure-clientip",  # Azure Front Door
+        b"x-azure-socketip",
+        b"x-appengine-user-ip",  # App Engine, as the four that follow
+        b"x-appengine-country",
+        b"x-appengine-region",
+        b"x-appengine-city",
+        b"x-appengine-citylatlong",
+        b"x-proxyuser-ip",  # Google's own proxies
+        b"proxy-client-ip",  # WebLogic's plug-ins
+        b"wl-proxy-client-ip",
+        b"x-envoy-external-address",  # Envoy, as the two that follow
+        b"x-envoy-downstream-service-cluster",
+        b"x-envoy-downstream-service-node",
+    }
+)
+# Host is the upstream's, Expect is answered by our server.
+_NOT_UP = _HOP | _WHERE | {b"host", b"expect"}
+_NOT_UP_PREFIXES = (b"x-forwarded", b"cf-", b"cloudfront-viewer-", b"x-vercel-ip-", b"x-vercel-forwarded-for", PREFIX)
 # A gateway's credentials for its own upstream (W49).
 _UP_ALL_THE_SAME = (b"cf-aig-",)
+
+# What an upstream says of the very bytes of a body.
+_OF_THE_BYTES = frozenset({b"content-length", b"content-md5", b"digest", b"content-digest", b"repr-digest"})
 
 # A value with control characters can't be sent on (RFC 9110, 5.5); the server would fail the whole answer.
 _UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
@@ -91,8 +120,28 @@ def get(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     return None
 
 
+def changed(headers: Headers) -> Headers:
+    """The headers of an answer whose body gets a key more: without its length, and what else is only true of the bytes
+    as they were (RFC 9110, 8.8.1; RFC 9530; RFC 1864). Names are in any case. A weak ETag stays true.
+    """
+    return [
+        (name, value)
+        for name, value in headers
+        if name.lower() not in _OF_THE_BYTES and (name.lower() != b"etag" or value.strip().startswith(b"W/"))
+    ]
+
+
 def without(headers: Iterable[tuple[bytes, bytes]], *names: bytes) -> Headers:
     return [(name, value) for name, value in headers if name not in names]
+
+
+def is_preflight(method: str, headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether a browser asks if a page of another origin may send a request (Fetch, CORS-preflight)."""
+    return (
+        method == "OPTIONS"
+        and get(headers, b"origin") is not None
+        and get(headers, b"access-control-request-method") is not None
+    )
 
 
 def tag(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
@@ -171,7 +220,11 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    """The headers that are for the next hop alone. What tells how to read the content can't be among them (RFC 9110,
+    7.6.1): who reads a body on must read it as we did.
+    """
     named = [value for name, value in headers if name == b"connection"]
     if not named:
         return frozenset()
-    return frozenset(token.strip().lower() for value in named for token in value.split(b","))
+    tokens = (token.strip().lower() for value in named for token in value.split(b","))
+    return frozenset(token for token in tokens if not token.startswith(b"content-"))

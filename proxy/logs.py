@@ -9,8 +9,6 @@ import time
 import msgspec
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-#: How uvicorn comments on an answer that we broke off on purpose; the relay has said why.
-_BROKEN_OFF = "ASGI callable returned without completing response."
 
 #: Seconds between two log lines about the same trouble.
 COMPLAIN_EVERY = 60.0
@@ -52,6 +50,5 @@ def configure(level: str, form: str) -> None:
     handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(_TEXT))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("demur").setLevel(level.upper())
-    server = logging.getLogger("uvicorn.error")
-    server.setLevel(logging.ERROR)  # starts, stops and malformed requests of strangers are no news
-    server.addFilter(lambda record: record.getMessage() != _BROKEN_OFF)
+    # Starts, stops and malformed requests of strangers are no news.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

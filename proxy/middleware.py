@@ -172,7 +172,7 @@ def _refused(listeners: Listeners, scope: Scope) -> tuple[int, bytes, Headers] |
     from demur.proxy.errors import OwnError
 
     try:
-        listeners.token.admit(scope["method"], _headers(scope), scope.get("query_string", b""))
+        listeners.token.admit(_headers(scope), scope.get("query_string", b""))
     except OwnError as error:
         return error.status, error.body(), list(error.headers)
     return None

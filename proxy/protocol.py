@@ -8,19 +8,22 @@
 * Heads and trailers have limits, which also bound what is kept of a head that never ends; a head has its time as well.
 * Trailers are no headers: they are dropped.
 * An HTTP/1.0 client gets no chunks: its answer ends with the connection, and one that broke off with a reset.
-* What can't be read is refused in our words, in JSON, and never in the middle of another answer.
+* What can't be read is refused in our words, in JSON, and never in the middle of another answer; so is what has no
+  `Host` that is one (RFC 9112, 3.2), or another HTTP than 1.x.
+* A connection that we close is aborted where its client reads no more of what was sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
@@ -37,10 +40,18 @@ MAX_HEAD_BYTES = 256 * 1024
 MAX_TARGET_BYTES = 64 * 1024
 #: Requests that may wait behind a running one while we go on reading: only who reads sees the client leave.
 MAX_WAITING = 100
-#: Bytes parsed at a time. The parser stops nowhere by itself, and the shortest request takes 16: so many more may wait.
+#: Bytes parsed at a time. The parser stops nowhere by itself, and the shortest request takes 24: so many more may wait.
 PIECE = 2048
 #: Seconds in which a refused client may read why, while what it still sends is dropped.
 LINGER = 2.0
+#: Seconds between two looks at a connection that we have closed: if nothing of what it still has went out, it is
+#: aborted. As long as a slow reader may leave the system's own buffer full.
+STALLED = 30.0
+
+# RFC 3986, 3.2.2 and 3.2.3: a name, which may be empty, or an address in brackets; then perhaps a port.
+_HOST = re.compile(rb"(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*(?::[0-9]*)?|\[[0-9A-Za-z:.]+\](?::[0-9]*)?")
+# What may be the method of a request (RFC 9110, 5.6.2), at the beginning of its line.
+_METHOD = re.compile(rb"[\r\n]*([A-Za-z0-9!#$%&'*+\-.^_`|~]{1,64}) ")
 
 # Statuses outside of RFC 9110's range go on as they came.
 STATUS_LINE.update({status: b"HTTP/1.1 %d \r\n" % status for status in range(600, 1000)})
@@ -62,9 +73,10 @@ class ClientProtocol(HttpToolsProtocol):
         self._refused = False
         self._advanced = False  # the parser got a head, a piece of a body or the end of a message
         self._unfinished = 0  # bytes since then
+        self._new_parser()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, _Transport(transport, self.loop)))
         self.flow = _Flow(transport, self._full)
         self._start_clock()
 
@@ -94,7 +106,7 @@ class ClientProtocol(HttpToolsProtocol):
         try:
             self._parse(piece)
         except httptools.HttpParserError as exc:
-            self._refuse(exc.__context__ if isinstance(exc.__context__, OwnError) else errors.malformed())
+            self._refuse(exc.__context__ if isinstance(exc.__context__, OwnError) else self._fault(exc, piece))
             return
         if self._advanced:
             self._unfinished = 0
@@ -117,8 +129,14 @@ class ClientProtocol(HttpToolsProtocol):
         size = sum(map(len, chain.from_iterable(self.headers)))
         if len(self.url) > MAX_TARGET_BYTES or size > MAX_HEAD_BYTES:
             raise self._too_long()
+        version = self.parser.get_http_version()
+        if not version.startswith("1."):
+            raise errors.no_such_version(version)
         if self.parser.get_method() == b"CONNECT":
             raise errors.no_tunnel()
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) > 1 or (version != "1.0" and not hosts) or not all(map(_HOST.fullmatch, hosts)):
+            raise errors.no_host(len(hosts))
         if self.url == b"*":
             raise errors.no_such_target()
         if self.parser.should_upgrade():
@@ -127,14 +145,28 @@ class ClientProtocol(HttpToolsProtocol):
         self._in_head, self._in_body = False, True
         if self.url.partition(b"#")[0].partition(b"?")[1:] == (b"?", b""):  # to the parser that is none
             self.scope["extensions"] = {EMPTY_QUERY: {}}
+        if not self.url.startswith(b"/"):  # the absolute form, whose path may be empty (RFC 9112, 3.2.2)
+            target = httptools.parse_url(self.url)
+            self.url = (target.path or b"/") + (b"?" + target.query if target.query else b"")
         super().on_headers_complete()
+        if version not in ("1.0", "1.1"):  # RFC 9110, 2.5: it is read as the highest that we know
+            self.scope["http_version"] = "1.1"
         self.headers = []  # for trailers
         while self._cycles and self._cycles[0].response_complete:
             self._cycles.popleft()
         self._cycles.append(self.cycle)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        super()._start_asgi_task(cycle, _unchunked(app, cycle) if cycle.scope["http_version"] == "1.0" else app)
+        if cycle.scope["http_version"] == "1.0":
+            app = _unchunked(app, cycle)
+
+        async def closing(scope: Any, receive: Any, send: Any) -> None:
+            await app(scope, receive, send)
+            if cycle.response_started and not cycle.response_complete:
+                self._give_up()  # uvicorn need not say what our application has said: it broke the answer off
+                self.transport.close()
+
+        super()._start_asgi_task(cycle, closing)
 
     def on_body(self, body: bytes) -> None:
         self._advanced = True
@@ -195,7 +227,7 @@ class ClientProtocol(HttpToolsProtocol):
             except httptools.HttpParserUpgrade as upgrade:
                 rest = rest[upgrade.args[0] :]
                 head = self._head_without_upgrade()
-                self.parser = httptools.HttpRequestParser(self)
+                self._new_parser()
                 self.parser.feed_data(head)
 
     def _head_without_upgrade(self) -> bytes:
@@ -208,6 +240,20 @@ class ClientProtocol(HttpToolsProtocol):
                 value = b",".join(token for token in value.split(b",") if token.strip().lower() != b"upgrade")
             lines.append(name + b": " + value)
         return b"\r\n".join([*lines, b"", b""])
+
+    def _new_parser(self) -> None:
+        self.parser = httptools.HttpRequestParser(self)
+        # The first of several requests is answered though the connection ends with it; any version comes to us.
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True, lenient_version=True)
+
+    def _fault(self, exc: httptools.HttpParserError, piece: memoryview) -> OwnError:
+        """What the parser could not read."""
+        if self._in_head and self.parser.get_method() == b"PRI":  # how a client of HTTP/2 begins
+            return errors.no_such_version("2.0")
+        begins = not self._advanced and not self._unfinished
+        if isinstance(exc, httptools.HttpParserInvalidMethodError) and begins and (method := _METHOD.match(piece)):
+            return errors.no_such_method(method[1].decode("ascii"))
+        return errors.malformed()
 
     def _too_long(self) -> OwnError:
         if len(self.url) > MAX_TARGET_BYTES:
@@ -250,6 +296,33 @@ class _Flow(FlowControl):
             super().resume_reading()
 
 
+class _Transport:
+    """A client's transport. Closing it waits until all is sent, but not for a client that reads no more."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self.write = transport.write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def close(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.close()
+            self._look_again()
+
+    def _look_again(self) -> None:
+        if left := self._transport.get_write_buffer_size():
+            self._loop.call_later(STALLED, self._look, left)
+
+    def _look(self, before: int) -> None:
+        if self._transport.get_write_buffer_size() < before:
+            self._look_again()
+        else:
+            self._transport.abort()
+
+
 def _unchunked(app: Any, cycle: RequestResponseCycle) -> Any:
     """The application for a client that knows no chunks: a body without a length goes out as it is."""
 
@@ -275,6 +348,8 @@ def _unchunked(app: Any, cycle: RequestResponseCycle) -> Any:
 
 def _reset(transport: asyncio.Transport) -> None:
     """Closes the connection as no orderly end does: without this option the system would end it in order."""
+    if transport.is_closing():
+        return
     if (sock := transport.get_extra_info("socket")) is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     transport.abort()

@@ -29,6 +29,7 @@ class Place(Protocol):
 class Record:
     """`api` is None unless the answer is judged: a POST to a path that we know. Times are perf_counter's.
 
+    `preflight` is told once, from the headers as the client sent them: who was admitted as one gets no key of a route.
     `model` is what the request is for, as far as its path and what was read of its body say so.
     """
 
@@ -39,6 +40,7 @@ class Record:
         self.method: str = scope["method"]
         self.path: str = scope["raw_path"].decode("ascii", "replace")
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self.preflight = headers.is_preflight(self.method, self.headers)
         self.api = api_of_path(self.path) if self.method == "POST" and not self._sends_parts() else None
         self.comes_from(place)
         self.model = model_of_path(self.path)

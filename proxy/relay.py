@@ -107,7 +107,7 @@ class Relay:
             raise errors.draining()
         path, query = scope["raw_path"], scope["query_string"]
         if self._token is not None:
-            record.headers, query = self._token.admit(record.method, record.headers, query)
+            record.headers, query = self._token.admit(record.headers, query, preflight=record.preflight)
         most = self._settings.max_exchanges
         if most is not None and self.observers.in_flight > most:
             raise errors.overloaded(most)
@@ -119,6 +119,8 @@ class Relay:
         body = await body_of(record, leash, limit, self._uploads, ask_model=ask_model)
         destination = self._router.choose(path, record.model)
         record.comes_from(destination)
+        if record.method == "TRACE" and destination.adds_key:
+            raise errors.no_trace()
         trace = self._start_spans(record, body)
         if record.api is not None:
             self.observers.pending(record.id)
@@ -185,7 +187,7 @@ class Relay:
             id=record.id,
         )
         if finish:
-            head = headers.without(head, b"content-length")
+            head = headers.changed(head)
         gate = Gate(partial(self._begin, record, response, head, send=send), send)
         pieces: AsyncIterator[bytes | None] = _body(response)
         if self._hold is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from demur.config import ConfigError, Route, Settings, key_of
 from demur.proxy import headers
-from demur.proxy.credentials import is_preflight, query_without_credentials, without_credentials
+from demur.proxy.credentials import query_without_credentials, without_credentials
 from demur.proxy.headers import Headers
 from demur.proxy.urls import Base, path_of
 
@@ -45,13 +45,15 @@ class Destination:
                 break
         return self.base.target(path, query_without_credentials(query) if self.adds_key else query)
 
-    def headers(self, method: str, up: Headers) -> Headers:
-        """The headers `up` as they go there. A preflight, which shows no credential, gets none."""
+    def headers(self, up: Headers, *, preflight: bool = False) -> Headers:
+        """The headers `up` as they go there. A `preflight`, which shows no credential, gets none: who decides that it
+        is one has looked at the client's own headers, some of which are not in `up`.
+        """
         if not self.added and not self.removed:
             return up
         if self.adds_key:
             up = without_credentials(up)
-        if is_preflight(method, up):
+        if preflight:
             return headers.without(up, *self.removed)
         return [*headers.without(up, *self.removed, *(name for name, _ in self.added)), *self.added]
 

@@ -145,7 +145,7 @@ def headers_of(
             up.append((b"accept-encoding", accepted))
     if trace:
         up = [*headers.without(up, b"traceparent", b"tracestate"), *trace]
-    return destination.headers(record.method, up)
+    return destination.headers(up, preflight=record.preflight)
 
 
 def _may_be_json(record: Record) -> bool:

@@ -27,7 +27,7 @@ from demur.proxy.urls import Base
 
 #: Limits for response heads, far above any seen (rate limit and policy headers reach tens of KB); aiohttp's are 8 KB.
 MAX_HEADER_BYTES = 256 * 1024
-MAX_HEADERS = 1000
+MAX_HEADERS = MAX_HEADER_BYTES // 4  # the shortest line takes so many bytes
 #: Bytes of a body that are sent or received at once at most.
 PIECE = 64 * 1024
 

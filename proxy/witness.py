@@ -132,10 +132,11 @@ class Witness:
         self._grows = self._finish is not None
 
     def head(self, *, early: bool = False) -> Headers:
-        """The answer's headers with ours; its length goes where the body gets a key more. `early`: of a stream that
-        goes on, with what can be said so far."""
-        dropped = (headers.PREFIX, b"content-length") if self._grows else (headers.PREFIX,)
-        kept = [(name, value) for name, value in self._given if not name.lower().startswith(dropped)]
+        """The answer's headers with ours; where the body gets a key more, without those that it would make untrue.
+        `early`: of a stream that goes on, with what can be said so far."""
+        kept = [(name, value) for name, value in self._given if not name.lower().startswith(headers.PREFIX)]
+        if self._grows:
+            kept = headers.changed(kept)
         signed = f"{self._judging.classifier.name}/{self._judging.classifier.rules_version}".encode("ascii")
         if (judged := self.record.judged) is not None:
             ours = headers.verdict(judged.verdict, signed)

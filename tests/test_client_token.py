@@ -153,6 +153,25 @@ def test_a_preflight_passes_without_it() -> None:
     guarded(test)
 
 
+@pytest.mark.parametrize("named", ["origin", "Access-Control-Request-Method", "ORIGIN, access-control-request-method"])
+def test_who_is_admitted_without_it_gets_no_key(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Connection` takes headers off a request on its way up: it is the same preflight all the same."""
+    monkeypatch.setenv("ROUTE_KEY", "sk-of-the-route")
+    lines = ("Origin: https://page.example", "Access-Control-Request-Method: POST", f"Connection: {named}")
+
+    async def main() -> None:
+        async with upstream(whole(b"{}")) as other:
+            route = {"paths": "/b", "upstream": other.url, "key_env": "ROUTE_KEY", "add_headers": {"X-Team": "ours"}}
+            async with proxy("http://127.0.0.1:1", client_token=TOKEN, route=[route]) as px:
+                assert (await call(px, request("OPTIONS", "/b/x", None, *lines))).status == 200
+                assert (await call(px, request("GET", "/b/x", None, *lines))).status == 401
+        [got] = other.requests
+        assert b"sk-of-the-route" not in got.raw_head
+        assert (got.all("authorization"), got.all("x-team")) == ([], [])
+
+    asyncio.run(main())
+
+
 def test_the_token_is_not_needed_where_none_is_set_and_its_header_is_ours_all_the_same() -> None:
     async def main() -> None:
         async with upstream(whole(completion("Fine."))) as up, proxy(up.url) as px:
@@ -182,8 +201,8 @@ def test_the_token_gets_the_routes_key_in_its_place(monkeypatch: pytest.MonkeyPa
 
 def test_tokens_are_compared_as_bytes() -> None:
     with pytest.raises(OwnError):
-        ClientToken("a").admit("GET", [(b"x-api-key", b"\xff")], b"key=%ff")
-    assert ClientToken("a").admit("GET", [(b"x-api-key", b"a")], b"b=%ff") == ([], b"b=%ff")
+        ClientToken("a").admit([(b"x-api-key", b"\xff")], b"key=%ff")
+    assert ClientToken("a").admit([(b"x-api-key", b"a")], b"b=%ff") == ([], b"b=%ff")
 
 
 # A proxy that adds keys, in public.

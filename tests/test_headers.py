@@ -1,14 +1,45 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from dataclasses import replace
 
 import pytest
-from fake_upstream import END, ask, call, chunk, completion, head, proxy, request, say, upstream, whole
+from fake_upstream import END, ask, call, chunk, completion, event, head, proxy, request, say, upstream, whole
 
 from demur.classifier.verdict import FEATURES, Signal, Verdict
 from demur.proxy import headers
 
+#: Headers that tell where a client sits, by the documents of those that set them.
+WHERE = (
+    b"x-real-ip",
+    b"x-client-ip",
+    b"client-ip",
+    b"x-cluster-client-ip",
+    b"x-originating-ip",
+    b"x-forwarded",
+    b"forwarded-for",
+    b"true-client-ip",
+    b"x-original-forwarded-for",
+    b"x-envoy-external-address",
+    b"x-envoy-downstream-service-node",
+    b"fastly-client-ip",
+    b"fly-client-ip",
+    b"do-connecting-ip",
+    b"x-nf-client-connection-ip",
+    b"x-vercel-forwarded-for",
+    b"x-vercel-ip-city",
+    b"x-azure-clientip",
+    b"x-azure-socketip",
+    b"x-appengine-user-ip",
+    b"x-appengine-citylatlong",
+    b"x-proxyuser-ip",
+    b"wl-proxy-client-ip",
+    b"proxy-client-ip",
+    b"incap-client-ip",
+    b"cloudfront-viewer-address",
+    b"cloudfront-viewer-country",
+)
 SIGNAL = Signal("apology_without_substance", "hard_refusal", 0.5, "r", "why")
 VERDICT = Verdict("hard_refusal", "complete", 0.97654, rationale="policy", signals=(SIGNAL, SIGNAL), id="abc")
 
@@ -23,6 +54,7 @@ def test_w47_w49_what_goes_up() -> None:
         (b"openai-beta", b"a"),
         (b"openai-beta", b"b"),
         (b"accept-encoding", b"br"),
+        (b"x-envoy-upstream-rq-timeout-ms", b"9000"),  # a wish to the next Envoy, no place
     ]
     go = [
         (b"host", b"proxy"),
@@ -40,7 +72,7 @@ def test_w47_w49_what_goes_up() -> None:
         (b"cf-visitor", b"{}"),
         (b"via", b"1.1 x"),
         (b"forwarded", b"for=1.2.3.4"),
-        (b"x-real-ip", b"1.2.3.4"),
+        *((name, b"1.2.3.4") for name in WHERE),
         (b"x-refusal-tag", b"team"),
         (b"x-refusal-anything", b"1"),
     ]
@@ -144,6 +176,63 @@ def test_the_tag_is_cut() -> None:
     assert headers.tag([(b"x-refusal-tag", b"x" * 1000)]) == "x" * headers.MAX_TAG
     assert headers.tag([(b"x-refusal-tag", b"")]) is None
     assert headers.tag([]) is None
+
+
+SUMS = ("Content-Digest: sha-256=:YQ==:", "Repr-Digest: sha-256=:YQ==:", "Digest: md5=YQ==", "Content-MD5: YQ==")
+
+
+@pytest.mark.parametrize("cache", ["Cache-Control: no-transform", "X-Other: 1"], ids=["no-transform", "none"])
+@pytest.mark.parametrize("mode", ["chunk", "off"])
+def test_what_was_true_of_the_bytes_goes_where_they_change(mode: str, cache: str) -> None:
+    body = say("Fine") + event({}, "stop")
+
+    async def run() -> None:
+        script = [head("text/event-stream", *SUMS, tag, cache, length=len(body)) + body for tag in ETAGS]
+        async with upstream(script[0], then=[(script[1],)]) as up, proxy(up.url, stream_verdict=mode) as px:
+            for tag in ETAGS:
+                answer = await call(px, ask(stream=True))
+                assert (b"refusal_verdict" in answer.body) is (mode == "chunk")
+                names = {name for name, _ in answer.headers}
+                summed = {line.partition(":")[0].lower() for line in SUMS} | {"content-length"}
+                assert names & summed == (set() if mode == "chunk" else summed)
+                assert ("etag" in names) is (mode == "off" or tag == ETAGS[1])
+
+    asyncio.run(run())
+
+
+ETAGS = ('ETag: "strong"', 'ETag: W/"weak"')
+
+
+@pytest.mark.parametrize("named", ["content-length", "Content-Encoding", "CONTENT-TYPE, content-length, x-hop"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/files"])
+def test_connection_takes_off_nothing_that_tells_how_to_read_a_body(path: str, named: str) -> None:
+    packed = gzip.compress(b'{"model": "m", "messages": [{"role": "user", "content": "hi"}]}')
+    lines = ("Content-Type: application/json", "Content-Encoding: gzip", f"Connection: {named}", "X-Hop: 1")
+
+    async def run() -> None:
+        down = gzip.compress(completion("I can't help with that."))
+        script = head("application/json", *lines[1:], length=len(down)) + down
+        async with upstream(script) as up, proxy(up.url) as px:
+            answer = await call(px, request("POST", path, packed, *lines))
+            [got] = up.requests
+            assert (got.body, answer.body, answer.clean) == (packed, down, True)
+            for name in ("content-encoding", "content-length", "content-type"):
+                assert (len(got.all(name)), len(answer.all(name))) == (1, 1)
+            assert bool(got.all("x-hop")) is ("x-hop" not in named)
+
+    asyncio.run(run())
+
+
+def test_thousands_of_headers_come_down() -> None:
+    """Their size has a limit, not their number."""
+    lines = [f"X-{number}: {number}" for number in range(10_000)]
+
+    async def run() -> None:
+        async with upstream(whole(completion("Fine."), "application/json", *lines)) as up, proxy(up.url) as px:
+            answer = await call(px, ask())
+            assert [value for name, value in answer.headers if name[2:].isdigit()] == [*map(str, range(10_000))]
+
+    asyncio.run(run())
 
 
 def test_on_the_wire() -> None:

@@ -38,7 +38,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("warning", "text")
     logging.getLogger("demur.relay").warning("said")
     logging.getLogger("demur.relay").info("not said")
-    logging.getLogger("uvicorn.error").error("ASGI callable returned without completing response.")
+    logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("WARNING demur.relay: said")
 

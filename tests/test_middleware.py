@@ -167,14 +167,17 @@ def test_an_event_is_sent_before_the_next_one_is_there() -> None:
     assert counts == [2, 3, 4, 5, 6]
 
 
-def test_the_length_of_a_stream_goes_only_with_the_key() -> None:
+def test_what_is_true_of_a_streams_bytes_goes_only_with_the_key() -> None:
     length = (b"content-length", str(len(STREAM)).encode())
+    sums = (b"content-digest", b"sha-256=:YQ==:"), (b"etag", b'"strong"')
     for kind in ("text/event-stream", "application/json"):
-        app = answering(start(kind, length), part(STREAM, more=False))
+        app = answering(start(kind, length, *sums), part(STREAM, more=False))
         for held in list[dict[str, Any]]([{}, {"hold_chars": 10}, {"buffer": True}]):
-            assert through(app, **held)[0].get("content-length") is None
+            got, _ = through(app, **held)
+            assert [got.get(name) for name in ("content-length", "content-digest", "etag")] == [None] * 3
             got, _ = through(app, stream_verdict="off", **held)
             assert (got.get("content-length"), got.body) == (str(len(STREAM)), STREAM)
+            assert (got.get("content-digest"), got.get("etag")) == ("sha-256=:YQ==:", '"strong"')
 
 
 def test_nothing_but_the_verdict_is_added_to_the_head_of_a_stream() -> None:

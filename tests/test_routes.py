@@ -312,6 +312,18 @@ def test_a_preflight_gets_no_key() -> None:
     routed(test, {"paths": "/a", "key_env": "ROUTE_KEY"})
 
 
+def test_trace_shows_nobody_a_key() -> None:
+    async def test(px: Proxy, up: Upstream, other: Upstream) -> None:
+        answer = await call(px, request("TRACE", "/a/v1/x"))
+        assert (answer.status, answer.json()["error"]["code"]) == (405, "trace_not_allowed")
+        assert "TRACE" not in (answer.get("allow") or "TRACE")
+        assert other.requests == []
+        for path in ("/b/v1/x", "/v1/x"):  # nothing is shown there but what the client sent
+            assert (await call(px, request("TRACE", path))).status == 200
+
+    routed(test, {"paths": "/a", "key_env": "ROUTE_KEY"}, {"paths": "/b"})
+
+
 def test_a_key_that_is_not_there_stops_the_start() -> None:
     settings = {"route": [{"models": "m", "upstream": "http://a"}, {"models": "n", "key_env": "NO_KEY", **A}]}
     with pytest.raises(ConfigError, match="route 2: key_env: the variable NO_KEY is not set"):

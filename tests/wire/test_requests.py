@@ -294,21 +294,22 @@ def test_w64_methods_go_up_as_they_are(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "sent",
+    ("sent", "status", "code"),
     [
-        b"BREW /v1/pot HTTP/1.1\r\nHost: h\r\n\r\n",
-        b"get /v1/models HTTP/1.1\r\nHost: h\r\n\r\n",
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"GET v1/models HTTP/1.1\r\nHost: h\r\n\r\n",
-        b"GET /v1/models HTTP/1.2\r\nHost: h\r\n\r\n",
-        b"GET /v1/files/\xc3\xa9 HTTP/1.1\r\nHost: h\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"a" * 500,
+        (b"BREW /v1/pot HTTP/1.1\r\nHost: h\r\n\r\n", 501, "method_not_supported"),
+        (b"get /v1/models HTTP/1.1\r\nHost: h\r\n\r\n", 501, "method_not_supported"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "http_version_not_supported"),
+        (b"GET /v1/models HTTP/2.0\r\nHost: h\r\n\r\n", 505, "http_version_not_supported"),
+        (b"GET v1/models HTTP/1.1\r\nHost: h\r\n\r\n", 400, "malformed_request"),
+        (b"GET /v1/models\r\n\r\n", 400, "malformed_request"),
+        (b"GET /v1/files/\xc3\xa9 HTTP/1.1\r\nHost: h\r\n\r\n", 400, "malformed_request"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"a" * 500, 400, "malformed_request"),
     ],
-    ids=["method", "lower case", "HTTP/2", "no slash", "version", "beyond ASCII", "TLS"],
+    ids=["method", "lower case", "PRI", "HTTP/2", "no slash", "no version", "beyond ASCII", "TLS"],
 )
-def test_w65_what_is_no_http_1_1_is_refused_in_json(sent: bytes) -> None:
+def test_w65_what_is_no_http_1_is_refused_in_json(sent: bytes, status: int, code: str) -> None:
     (answer,), ups = sent_up(sent)
-    assert (answer.status, answer.json()["error"]["code"]) == (400, "malformed_request")
+    assert (answer.status, answer.json()["error"]["code"]) == (status, code)
     assert ups == []
 
 
