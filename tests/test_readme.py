@@ -7,15 +7,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from exchanges import REFUSAL, exchange
 from processes import started
+from prometheus_client import CollectorRegistry
 
 from demur.classifier import Classifier, normalize
 from demur.classifier.lexicon import signal_kinds
 from demur.cli.main import run
 from demur.config import Settings, load
+from demur.proxy.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -152,6 +156,22 @@ def test_what_it_names_exists() -> None:
     assert flags <= settings
     for name in re.findall(r"\]\(([A-Za-z./_]+)\)", README):
         assert (ROOT / name).exists(), name
+
+
+def test_the_query_of_the_refusal_rate_finds_the_verdicts_of_the_metrics() -> None:
+    (query,) = blocks("promql")
+    registry = CollectorRegistry()
+    metrics = Metrics(registry=registry)
+    for label in ("answer", "shaped", "hard_refusal", "hard_refusal", "disguised_refusal", None):
+        metrics.ended(exchange(verdict=replace(REFUSAL, label=label)))
+    samples = [sample for family in registry.collect() for sample in family.samples]
+    counts = []
+    for name, label, operator, value in re.findall(r'rate\((\w+)\{(\w+)(=~|!=)"([^"]*)"\}', query):
+        found = [sample for sample in samples if sample.name == name]
+        assert all(by in sample.labels for by in re.findall(r"by \((\w+)\)", query) for sample in found)
+        chosen = [s for s in found if bool(re.fullmatch(value, s.labels[label])) == (operator == "=~")]
+        counts.append(sum(sample.value for sample in chosen))
+    assert counts == [3, 5]
 
 
 def without_ids(text: str) -> str:
