@@ -4,7 +4,7 @@
 PYTHON ?=
 ARGS ?=
 # Many tests wait for processes that they start. A file is one process's, so that what its tests share is made once.
-PARALLEL := -n 2 --dist loadfile
+PARALLEL := -n 3 --dist loadfile
 UV := 0.13.9
 VENV := .venv/bin/python
 INSTALLED := .venv/.installed
@@ -24,7 +24,7 @@ demo: $(INSTALLED)  ## the proxy, an upstream that replays saved answers, and a 
 	@.venv/bin/demur demo $(ARGS)
 
 .PHONY: test
-test: $(INSTALLED)  ## the tests, in two processes (ARGS="-k sse" for some of them, "-n 0" for one process)
+test: $(INSTALLED)  ## the tests, in three processes (ARGS="-k sse" for some of them, "-n 0" for one process)
 	@$(VENV) -m pytest $(PARALLEL) $(ARGS)
 
 .PHONY: test-node
