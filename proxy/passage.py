@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 import re
 from enum import Enum
+from typing import Literal
 
+from demur.classifier import fields
 from demur.classifier.judge import Classifier
 from demur.classifier.trace import Ask
 from demur.config import Settings
@@ -34,6 +36,8 @@ _JSON_LINES = frozenset(
 _BOM = b"\xef\xbb\xbf"
 _EVENTS = re.compile(rb"(?:%b)?[\r\n]*(?:data|event|id|retry)?:" % _BOM)
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+#: Bytes after which the end of a first JSON line is no longer waited on.
+_LONGEST_LINE = 16 * 1024
 #: Bytes after which blank lines before a first event are no longer waited on.
 _UNDECIDED = 1024
 
@@ -72,11 +76,18 @@ def framing_of(path: str, status: int, head: Headers) -> Framing | None:
 
 
 def open_stream(
-    settings: Settings, classifier: Classifier, *, ask: Ask, api: str, path: str, status: int, head: Headers, id: str
+    settings: Settings,
+    classifier: Classifier,
+    *,
+    ask: Ask,
+    api: str,
+    framing: Framing,
+    status: int,
+    head: Headers,
+    id: str,
 ) -> tuple[StreamInspection, FinishChunk | None]:
     """What reads a stream's copy, and what adds the verdict's key, if it gets one (`id`: the exchange's)."""
     coding = coding_of(head)
-    framing = framing_of(path, status, head) or "sse"
     inspection = StreamInspection(
         classifier, ask, api, status=status, coding=coding, inspect_chars=settings.inspect_bytes, framing=framing
     )
@@ -94,16 +105,29 @@ def early(inspection: StreamInspection, id: str, classifier: bytes) -> Headers:
     return headers.verdict(verdict.with_id(id), classifier, early=not finished)
 
 
-def begins_like_events(head: Headers, body: bytes) -> bool | None:
-    """Whether an answer of no type, or said to be JSON, that begins with `body` is an event stream all the same: a
-    server may not say so. None: it takes more of it to tell. One that is coded is taken for what it says."""
+def hidden_framing(head: Headers, body: bytes, api: str | None, ask: Ask) -> Framing | Literal["none"] | None:
+    """How an answer of no type, or said to be JSON, that begins with `body` is a stream all the same ("none": it is
+    not): a server may not say so. None: it takes more of it to tell. One that is coded is taken for what it says."""
     if coding_of(head) is not None:
-        return False
+        return "none"
     if _EVENTS.match(body):
-        return True
+        return "sse"
+    if api == "ollama.chat" and ask.stream and body[:1] in (b"", b"{"):
+        return _as_lines(body)
     rest = body.removeprefix(_BOM).lstrip(b"\r\n")
     may = _BOM.startswith(body) or any(field.startswith(rest) for field in _FIELDS)
-    return None if may and len(body) < _UNDECIDED else False
+    return None if may and len(body) < _UNDECIDED else "none"
+
+
+def _as_lines(body: bytes) -> Literal["lines", "none"] | None:
+    """Whether the first line of Ollama's is an object that says that more is to come; a whole answer says `done`."""
+    line, newline, _ = body.partition(b"\n")
+    if not newline:
+        return None if len(body) < _LONGEST_LINE else "none"
+    try:
+        return "lines" if fields.mapping(fields.decode(line)).get("done") is False else "none"
+    except ValueError:
+        return "none"
 
 
 def unread_reason(head: Headers) -> str:

@@ -31,7 +31,7 @@ from demur.proxy.credentials import ClientToken
 from demur.proxy.errors import OwnError
 from demur.proxy.headers import Headers
 from demur.proxy.hold import Gate, Hold, until
-from demur.proxy.inspection import in_turns, judge_body, too_large, unjudged
+from demur.proxy.inspection import Framing, in_turns, judge_body, too_large, unjudged
 from demur.proxy.leash import Cut, Leash, Receive
 from demur.proxy.observe import TURNED_AWAY, Observers
 from demur.proxy.passage import Way, coding_of, way_of
@@ -157,10 +157,11 @@ class Relay:
             head = headers.for_event_stream(head)
         match way_of(record.api, record.path, response.status_code, head):
             case Way.STREAM:
-                await self._stream(record, response, headers.for_event_stream(head), send)
+                framing = passage.framing_of(record.path, response.status_code, head) or "sse"
+                await self._stream(record, response, headers.for_event_stream(head), framing, send)
             case Way.WHOLE:
-                if await _begins_like_events(response, head):
-                    await self._stream(record, response, headers.for_event_stream(head), send)
+                if hidden := await _hidden_framing(record, response, head):
+                    await self._stream(record, response, headers.for_event_stream(head), hidden, send)
                 else:
                     await self._complete(record, response, head, send)
             case Way.UNREAD:
@@ -172,7 +173,9 @@ class Relay:
                 await self._begin(record, response, head, headers.verdict(verdict, self._signed), send=send)
                 await _copy(_body(response), send)
 
-    async def _stream(self, record: Record, response: httpx.Response, head: Headers, send: Send) -> None:
+    async def _stream(
+        self, record: Record, response: httpx.Response, head: Headers, framing: Framing, send: Send
+    ) -> None:
         """A stream: events go on as they come. A finish chunk waits for its verdict, with a `Hold` the head too."""
         record.stream = True
         assert record.api is not None
@@ -181,7 +184,7 @@ class Relay:
             self._classifier,
             ask=record.ask,
             api=record.api,
-            path=record.path,
+            framing=framing,
             status=response.status_code,
             head=head,
             id=record.id,
@@ -307,13 +310,15 @@ async def _copy(body: AsyncIterator[bytes], send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _begins_like_events(response: httpx.Response, head: Headers) -> bool:
+async def _hidden_framing(record: Record, response: httpx.Response, head: Headers) -> Framing | None:
     """Reads as much of the body as it takes to tell; the body still begins with it."""
     body, first = _body(response), b""
-    while (told := passage.begins_like_events(head, first)) is None and (more := await anext(body, b"")):
+    while (told := passage.hidden_framing(head, first, record.api, record.ask)) is None:
+        if not (more := await anext(body, b"")):
+            break
         first += more
     response.stream = _Again(first, body)
-    return bool(told)
+    return None if told == "none" else told
 
 
 class _Again(httpx.AsyncByteStream):

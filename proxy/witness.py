@@ -21,7 +21,7 @@ from demur.config import Settings
 from demur.proxy import headers, passage
 from demur.proxy.finish import FinishChunk
 from demur.proxy.headers import Headers
-from demur.proxy.inspection import StreamInspection, ask_of, judge_body, too_large, unjudged
+from demur.proxy.inspection import Framing, StreamInspection, ask_of, judge_body, too_large, unjudged
 from demur.proxy.observe import End
 from demur.proxy.passage import Way, coding_of, way_of
 from demur.proxy.record import Record
@@ -94,7 +94,7 @@ class Witness:
         self.way = way_of(record.api, record.path, status, head)
         match self.way:
             case Way.STREAM:
-                self._open_stream()
+                self._open_stream(passage.framing_of(record.path, status, head) or "sse")
             case Way.WHOLE:
                 self._beginning = b""
             case Way.UNREADABLE:
@@ -106,15 +106,15 @@ class Witness:
         pieces, from the first on, are a stream's."""
         if self._beginning is not None:
             self._beginning += piece
-            told = passage.begins_like_events(self._head, self._beginning)
+            told = passage.hidden_framing(self._head, self._beginning, self.record.api, self.record.ask)
             if told is not None:
                 self._beginning = None
-            if told:
-                self.way = Way.STREAM
-                self._open_stream()
+                if told != "none":
+                    self.way = Way.STREAM
+                    self._open_stream(told)
         return self.way
 
-    def _open_stream(self) -> None:
+    def _open_stream(self, framing: Framing) -> None:
         record = self.record
         assert record.api is not None
         assert record.status_code is not None
@@ -124,7 +124,7 @@ class Witness:
             self._judging.classifier,
             ask=record.ask,
             api=record.api,
-            path=record.path,
+            framing=framing,
             status=record.status_code,
             head=self._head,
             id=record.id,
