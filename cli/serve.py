@@ -43,10 +43,10 @@ def command(config: Path | None, **flags: object) -> int:
       1  wrong usage, a wrong setting, or a port that is taken
     """
     loaded = load_settings(config, flags)
-    check_before_start(loaded)
-    settings = loaded.settings
     with needs_proxy("serve"):
         from demur.proxy.server import serve
+    check_before_start(loaded)
+    settings = loaded.settings
     options = judge_options(settings, "serve")
 
     def ready(url: str, admin_url: str) -> None:
