@@ -8,6 +8,7 @@ Bytes in, bytes out; nothing here knows sockets or how a verdict comes about.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,8 @@ from demur.classifier.stream import Finish
 from demur.classifier.verdict import Verdict
 from demur.proxy.inspection import Framing, StreamInspection
 from demur.proxy.labels import features_of
+
+logger = logging.getLogger("demur.finish")
 
 KEY = b"refusal_verdict"
 #: Bytes of an unfinished event beyond which it is passed on as it comes and gets no key.
@@ -119,11 +122,18 @@ class FinishChunk:
                 continue  # some of it has gone on already
             if not self._may_finish(event.data):
                 continue  # it gets no key where it passes at once either
-            keys = {index: summary(verdict, self._id) for index, verdict in verdicts.items() if verdict}
             choices = self._choices if self._several or several else None
-            out += [data[position:start], splice(data[start:end], keys, choices=choices, framing=self._framing)]
+            out += [data[position:start], self._with_keys(data[start:end], verdicts, choices)]
             position = end
         return b"".join([*out, data[position:]])
+
+    def _with_keys(self, event: bytes, verdicts: Mapping[int, Verdict | None], choices: str | None) -> bytes:
+        try:
+            keys = {index: summary(verdict, self._id) for index, verdict in verdicts.items() if verdict}
+            return splice(event, keys, choices=choices, framing=self._framing)
+        except Exception:
+            logger.exception("the verdict could not be added to a stream; it passes without it")
+            return event
 
 
 def summary(verdict: Verdict, id: str) -> dict[str, Any]:

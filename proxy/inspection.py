@@ -250,6 +250,9 @@ async def in_turns(chunk: bytes, take: Callable[[bytes], None]) -> None:
 
     All of it is given, also when this is cancelled while it waits: what has gone on to a client is judged.
     """
+    if len(chunk) <= TURN:
+        take(chunk)
+        return
     turns, parts = _Turns(), parts_of(chunk)
     try:
         for part in parts:

@@ -94,3 +94,15 @@ def test_the_key_of_an_end_over_two_lines() -> None:
     split = b'data: {"message":{"content":"x"},"done":\ndata: true}\n\n'
     passed, _ = any_cut(split, "ollama.chat", "sse")
     assert b"refusal_verdict" in passed
+
+
+def test_a_key_that_can_not_be_added_changes_no_byte(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> bytes:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr("demur.proxy.finish.splice", fail)
+    api, framing, events = CUTS[0]
+    assert any_cut(b"".join(events), api, framing) == (b"".join(events), "answer")
+    assert "could not be added to a stream" in caplog.text
