@@ -12,7 +12,8 @@ from demur.classifier.trace import Ask
 from demur.proxy.finish import FinishChunk
 from demur.proxy.inspection import Framing, StreamInspection
 
-CUTS: list[tuple[str, Framing, list[bytes]]] = [  # by API and framing: what ends the answer, and what an upstream says after that
+# By API and framing: what ends the answer, and what an upstream says after that.
+CUTS: list[tuple[str, Framing, list[bytes]]] = [
     ("openai.chat", "sse", [SAY.replace(b"No.", b"Of course: 12."), STOP, b"data: [DONE]\n\n"]),
     ("ollama.chat", "lines", [b'{"message":{"content":"Of course: 12."},"done":true}\n']),
 ]
