@@ -57,7 +57,7 @@ def test_an_upstream_that_is_one_of_our_listeners_is_refused_with_its_sources() 
     with pytest.raises(ConfigError) as info:
         load(None, {"DEMUR_UPSTREAM": "http://localhost:8787/v1"}, {})
     assert str(info.value) == (
-        "upstream is demur itself, listening on 127.0.0.1 port 8787; requests would go in circles: "
+        "DEMUR_UPSTREAM: upstream is demur itself, listening on 127.0.0.1 port 8787; requests would go in circles: "
         "upstream from DEMUR_UPSTREAM, host from default, port from default"
     )
     with pytest.raises(ConfigError, match=r"port 9001.*admin_port from --admin-port"):
