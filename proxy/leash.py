@@ -42,6 +42,7 @@ class Leash:
         self._cause: Exception | None = None
         self._over = False
         self._watcher: asyncio.Task[None] | None = None
+        self._at_end: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     async def receive(self) -> tuple[bytes, bool]:
@@ -64,10 +65,16 @@ class Leash:
         self._patience += len(message.get("body", b"")) / BYTES_PER_SECOND - (loop.time() - begun)
         return message
 
-    def watch(self, rest: Callable[[], Awaitable[None]] | None = None) -> None:
+    def watch(
+        self, rest: Callable[[], Awaitable[None]] | None = None, *, at_end: Callable[[], None] | None = None
+    ) -> None:
         """The request's body has been read, or `rest` reads what is left of it (what it raises is the end of the
-        exchange): from now on wait for the client to leave."""
-        if self._watcher is None and not self._over:
+        exchange): from now on wait for the client to leave. `at_end` is called when the exchange is over."""
+        if self._over:
+            if at_end is not None:
+                at_end()
+        elif self._watcher is None:
+            self._at_end = at_end
             self._watcher = asyncio.get_running_loop().create_task(self._watch(rest))
 
     def cut(self, cause: Exception) -> None:
@@ -92,6 +99,8 @@ class Leash:
             self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
+        if self._at_end is not None:
+            self._at_end()
         # Our own cancellation becomes its cause, and so does a fault that came of it or of the upload that it stopped;
         # a cancellation that came from elsewhere as well (a forced stop) goes on.
         if self._cause is not None and self._task.uncancel() == 0 and kind is not None:

@@ -20,7 +20,6 @@ from contextlib import aclosing, nullcontext, suppress
 from functools import partial
 from time import perf_counter
 from typing import Any
-from weakref import WeakSet
 
 import httpx
 
@@ -37,7 +36,7 @@ from demur.proxy.observe import TURNED_AWAY, Observers
 from demur.proxy.passage import Way, coding_of, way_of
 from demur.proxy.record import Record
 from demur.proxy.routes import Router
-from demur.proxy.upload import Upload, body_of, headers_of
+from demur.proxy.upload import Room, Upload, body_of, headers_of
 from demur.proxy.urls import EMPTY_QUERY
 
 logger = logging.getLogger("demur.relay")
@@ -70,7 +69,7 @@ class Relay:
         token = settings.client_token
         self._token = ClientToken(token.get_secret_value()) if token else None
         self._hold = Hold.of(settings)
-        self._uploads: WeakSet[Upload] = WeakSet()
+        self._room = Room(settings.max_request_bytes)
         self._timeout = {"connect": settings.connect_timeout, "read": settings.first_byte_timeout}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,7 +115,7 @@ class Relay:
         if (headers.get(record.headers, b"transfer-encoding") or b"chunked").lower() != b"chunked":
             raise errors.no_transfer_coding()
         limit, ask_model = self._settings.max_request_bytes, self._router.asks_for_model(path)
-        body = await body_of(record, leash, limit, self._uploads, ask_model=ask_model)
+        body = await body_of(record, leash, limit, self._room, ask_model=ask_model)
         destination = self._router.choose(path, record.model)
         record.comes_from(destination)
         if record.method == "TRACE" and destination.adds_key:

@@ -11,7 +11,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from weakref import WeakSet
 
 import httpx
 
@@ -31,25 +30,44 @@ LARGE = 4 * 1024 * 1024
 STUCK = 0.3
 
 
+class Room:
+    """The bytes that all uploads together may have read ahead: `limit`, and one piece of each more."""
+
+    def __init__(self, limit: int) -> None:
+        self.waiting: set[asyncio.Event] = set()  # set when there is room again
+        self._left = limit
+
+    @property
+    def full(self) -> bool:
+        return self._left <= 0
+
+    def take(self, size: int) -> None:
+        self._left -= size
+
+    def give_back(self, size: int) -> None:
+        was_full = self.full
+        self._left += size
+        if was_full and not self.full:
+            for event in self.waiting:
+                event.set()
+
+
 class Upload(httpx.AsyncByteStream):
     """A body passed up piece by piece. What stops it ends the exchange: the HTTP client, which reads it in a task of
     its own, hides why it stopped, and says nothing at all once the answer has begun.
 
-    Nor does the client ask for more while the upstream does not read. Then the leash reads ahead, as long as all the
-    `uploads` together keep less than `limit` bytes.
+    Nor does the client ask for more while the upstream does not read. Then the leash reads ahead, as long as there is
+    `room`, which is given back at the end of the exchange at the latest.
     """
 
-    def __init__(self, leash: Leash, limit: int, uploads: WeakSet[Upload]) -> None:
-        self.kept = 0
+    def __init__(self, leash: Leash, limit: int, room: Room) -> None:
         self._leash = leash
-        self._limit = limit
-        self._uploads = uploads
+        self._room = room
         self._pieces = _pieces(leash, limit)
         self._ahead: deque[bytes] | None = None  # what was read ahead; from the first time on all goes through it
         self._wanted = True
         self._complete = False
         self._changed = asyncio.Event()
-        uploads.add(self)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
@@ -74,7 +92,7 @@ class Upload(httpx.AsyncByteStream):
         if not self._ahead:
             return b""
         piece = self._ahead.popleft()
-        self.kept -= len(piece)
+        self._room.give_back(len(piece))
         self._changed.set()
         return piece
 
@@ -83,31 +101,36 @@ class Upload(httpx.AsyncByteStream):
         self._changed.set()
         if self._ahead is None:
             self._ahead = deque()
-            self._leash.watch(self._read_ahead)
+            self._room.waiting.add(self._changed)
+            self._leash.watch(self._read_ahead, at_end=self._forget)
 
     async def _read_ahead(self) -> None:
         assert self._ahead is not None
         async for piece in self._pieces:
             self._ahead.append(piece)
-            self.kept += len(piece)
+            self._room.take(len(piece))
             self._changed.set()
-            while self._ahead and (self._wanted or sum(upload.kept for upload in self._uploads) >= self._limit):
+            while self._ahead and (self._wanted or self._room.full):
                 await self._change()
         self._complete = True
         self._changed.set()
+
+    def _forget(self) -> None:
+        assert self._ahead is not None
+        self._room.waiting.discard(self._changed)
+        self._room.give_back(sum(map(len, self._ahead)))
+        self._ahead.clear()
 
     async def _change(self) -> None:
         self._changed.clear()
         await self._changed.wait()
 
 
-async def body_of(
-    record: Record, leash: Leash, limit: int, uploads: WeakSet[Upload], *, ask_model: bool
-) -> bytes | Upload:
+async def body_of(record: Record, leash: Leash, limit: int, room: Room, *, ask_model: bool) -> bytes | Upload:
     """The request's body. Raises OwnError when it is over `limit` bytes, Cut when the client leaves.
 
-    Of a judged request it reads the ask into `record`; of any other the model, where `ask_model` says so. `uploads` are
-    all that are under way.
+    Of a judged request it reads the ask into `record`; of any other the model, where `ask_model` says so. `room` is
+    that of all requests.
     """
     length = headers.get(record.headers, b"content-length")
     if length is not None and int(length) > limit:
@@ -124,7 +147,7 @@ async def body_of(
         with suppress(UndecodableError):
             record.model = read_model(await readable(body, coding_of(record.headers)))
         return body
-    return Upload(leash, limit, uploads)
+    return Upload(leash, limit, room)
 
 
 def headers_of(

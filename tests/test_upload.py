@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -225,3 +226,32 @@ def test_what_is_kept_of_uploads_that_nobody_reads_is_bounded() -> None:
             await px.end()
 
     asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_what_was_kept_of_one_upload_is_no_burden_to_the_next() -> None:
+    """The room is just for one: each of a row of clients is seen to leave, and so is one that had to wait for room."""
+    up = Ticking(reads=False)
+
+    async def run() -> None:
+        async with ticking(up) as url, proxy(url, max_request_bytes=LARGE + 2**20) as px:
+            gc.disable()  # nothing may hang on what the collector finds
+            try:
+                for count in range(1, 4):
+                    async with connection(px) as (_, writer), asyncio.timeout(20):
+                        await uploads(writer)
+                        leaves(writer, "reset")
+                        assert (await ended(up, px, count))[0] == "client_disconnect"
+                async with connection(px) as (_, one), connection(px) as (_, other), asyncio.timeout(20):
+                    await uploads(one)
+                    still = asyncio.create_task(uploads(other))
+                    await until(lambda: px.app.relay._room.full)
+                    leaves(one, "reset")
+                    await px.end(4)
+                    await still
+                    leaves(other, "reset")
+                    assert (await ended(up, px, 5))[0] == "client_disconnect"
+                assert not px.app.relay._room.waiting
+            finally:
+                gc.enable()
+
+    asyncio.run(asyncio.wait_for(run(), 90))
