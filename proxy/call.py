@@ -286,7 +286,11 @@ class Call:
     async def _flush(self) -> None:
         """Sends what is held, if it need not wait."""
         while self._held and not self._waits:
-            await self._send(self._held.popleft())
+            try:
+                await self._send(self._held.popleft())
+            except asyncio.CancelledError:
+                self._held.clear()  # nobody knows whether it has gone out: nothing may go on behind it
+                raise
 
     async def _send_on(self) -> None:
         """Sends what the application has sent before; it hears of no fault in that."""

@@ -144,6 +144,12 @@ def is_preflight(method: str, headers: Sequence[tuple[bytes, bytes]]) -> bool:
     )
 
 
+def wants_websocket(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether it is among the protocols that the client would rather speak (RFC 9110, 7.8)."""
+    wished = [value for name, value in headers if name == b"upgrade"]
+    return any(one.strip().lower().partition(b"/")[0] == b"websocket" for one in b",".join(wished).split(b","))
+
+
 def tag(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """The client's `x-refusal-tag`, cut to a bounded length."""
     value = get(headers, TAG)

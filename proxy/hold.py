@@ -52,12 +52,12 @@ class Gate:
         self._send = send
 
     async def open(self, ours: Headers) -> None:
-        """Sends the head with `ours`, then what waits."""
-        self.shut = False
+        """Sends the head with `ours`, then what waits. Stays shut if that is cancelled: nothing may go on behind it."""
         await self._begin(ours)
         if self.held:
             await self._send({"type": "http.response.body", "body": bytes(self.held), "more_body": True})
             self.held.clear()
+        self.shut = False
 
 
 async def until(body: AsyncIterator[bytes], deadline: float) -> AsyncGenerator[bytes | None]:

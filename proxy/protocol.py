@@ -123,6 +123,9 @@ class ClientProtocol(HttpToolsProtocol):
         self._stop_clock()  # it may run since an empty line before
         self._start_clock()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value.rstrip(b" \t"))  # blanks at its end are no part of it (RFC 9112, 5.1)
+
     def on_headers_complete(self) -> None:
         """Raises OwnError, which `data_received` gets as the context of the parser's error."""
         self._advanced = True

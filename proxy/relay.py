@@ -110,7 +110,7 @@ class Relay:
         most = self._settings.max_exchanges
         if most is not None and self.observers.in_flight > most:
             raise errors.overloaded(most)
-        if (headers.get(record.headers, b"upgrade") or b"").lower() == b"websocket":
+        if headers.wants_websocket(record.headers):
             raise errors.no_websocket()
         if (headers.get(record.headers, b"transfer-encoding") or b"chunked").lower() != b"chunked":
             raise errors.no_transfer_coding()
@@ -224,9 +224,8 @@ class Relay:
                     else:
                         await in_turns(chunk, take)
                         if ready:
-                            body = bytes(ready)
-                            ready.clear()
-                            await send({"type": "http.response.body", "body": body, "more_body": True})
+                            await send({"type": "http.response.body", "body": bytes(ready), "more_body": True})
+                            ready.clear()  # not before: of a send that is cancelled nothing has gone out
             cut = False
             rest = finish.close() if finish else b""
             inspection.close()

@@ -129,4 +129,4 @@ def test_a_cache_that_cannot_be_opened_is_told_and_leaves_no_thread(tmp_path: Pa
     for _ in range(2):
         with pytest.raises(JudgeError, match=r"folder\.db"):
             opinion(trace(), UNSURE)
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads  # one of another test may have ended

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -126,6 +128,44 @@ def test_w73_interim_answers_do_not_use_up_the_time_of_the_body() -> None:
             assert (answer.clean, without_keys(answer.body)) == (True, body)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("settings", [{}, {"stream_verdict": "off"}, {"hold_chars": 60_000}], ids=str)
+def test_w73_what_is_cut_while_its_client_does_not_read_has_no_gap(settings: Any) -> None:
+    """Pieces end in the middle of events; the client reads on when the time is up, while last bytes may go out."""
+    events = b"".join(say(f"{number} " + "x" * 20_000) for number in range(400))
+
+    async def run() -> None:
+        pieces = b"".join(chunk(events[at : at + 50_001]) for at in range(0, len(events), 50_001))
+        async with upstream(head(), pieces, 20.0) as up, proxy(up.url, total_timeout=1.0, **settings) as px:
+            loop = asyncio.get_running_loop()
+            with socket.socket() as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                client.setblocking(False)
+                await loop.sock_connect(client, ("127.0.0.1", px.port))
+                await loop.sock_sendall(client, ask(stream=True))
+                await asyncio.sleep(1.3)
+                received = b""
+                async with asyncio.timeout(15):
+                    with suppress(ConnectionError):
+                        while piece := await loop.sock_recv(client, 2**20):
+                            received += piece
+            body = unchunked(received.partition(b"\r\n\r\n")[2])
+            assert 0 < len(body) < len(events)
+            assert events.startswith(body)
+            assert (await px.end()).end == "total_timeout"
+
+    asyncio.run(run())
+
+
+def unchunked(body: bytes) -> bytes:
+    """As much as came of a body in the chunked coding."""
+    out = []
+    while (size := body.partition(b"\r\n")) and size[0]:
+        length = int(size[0], 16)
+        out.append(size[2][:length])
+        body = size[2][length + 2 :]
+    return b"".join(out)
 
 
 def test_w73_the_total_time_ends_an_exchange_whose_client_reads_nothing() -> None:

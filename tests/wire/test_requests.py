@@ -287,6 +287,12 @@ def test_w63_a_websocket_is_refused_in_words(protocol: str | None, caplog: pytes
     assert ups == []
 
 
+@pytest.mark.parametrize("wish", ["h2c, websocket", "WebSocket, h2c", "h2c\r\nUpgrade: websocket", "websocket/13"])
+def test_w63_so_is_one_among_other_wishes(wish: str) -> None:
+    (answer,), ups = sent_up(request("GET", "/v1/realtime?model=m", None, f"Upgrade: {wish}", "Connection: Upgrade"))
+    assert (answer.status, answer.json()["error"]["code"], ups) == (501, "websocket_not_supported", [])
+
+
 @pytest.mark.parametrize("method", ["PATCH", "PUT", "QUERY", "PROPFIND", "TRACE"])
 def test_w64_methods_go_up_as_they_are(method: str) -> None:
     _, (got,) = sent_up(request(method, "/v1/files/x"))
