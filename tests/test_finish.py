@@ -123,11 +123,10 @@ def test_the_key_of_a_choice_finds_its_place_in_odd_json(event: str) -> None:
     assert got == event.replace("HERE", f',"refusal_verdict":{KEY}')
 
 
-def follow(
+def followed(
     pieces: list[bytes], *, several: bool = False, api: str = "openai.chat", framing: Framing = "sse"
-) -> list[bytes]:
-    """What goes on after each piece, and at the end."""
-
+) -> tuple[list[bytes], StreamInspection]:
+    """What goes on after each piece, and at the end; and what judged it."""
     inspection = StreamInspection(
         default_classifier(), Ask(), api, status=200, coding=None, inspect_chars=10_000, framing=framing
     )
@@ -139,7 +138,11 @@ def follow(
             inspection.later(piece)
         else:
             out.append(finish.feed(piece))
-    return [*out, finish.close()]
+    return [*out, finish.close()], inspection
+
+
+def follow(pieces: list[bytes], **options: Any) -> list[bytes]:
+    return followed(pieces, **options)[0]
 
 
 def test_only_the_event_that_is_still_arriving_is_kept_back() -> None:

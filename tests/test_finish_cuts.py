@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from test_finish import SAY, STOP
+from test_finish import SAY, STOP, followed
 
-from demur.classifier.judge import default_classifier
-from demur.classifier.trace import Ask
-from demur.proxy.finish import FinishChunk
-from demur.proxy.inspection import Framing, StreamInspection
+from demur.proxy.inspection import Framing
 
 # By API and framing: what ends the answer, and what an upstream says after that.
 CUTS: list[tuple[str, Framing, list[bytes]]] = [
@@ -27,18 +24,8 @@ LATE = [
 
 def judged_and_told(pieces: list[bytes], api: str, framing: Framing) -> tuple[bytes, str | None]:
     """What goes on, and the label of the look-up."""
-    inspection = StreamInspection(
-        default_classifier(), Ask(), api, status=200, coding=None, inspect_chars=10_000, framing=framing
-    )
-    finish = FinishChunk(inspection, api, id="abc", several=False, framing=framing)
-    out = []
-    for piece in pieces:
-        if finish.passes(piece):
-            out.append(piece)
-            inspection.later(piece)
-        else:
-            out.append(finish.feed(piece))
-    return b"".join([*out, finish.close()]), inspection.finish(cut=False).verdict.label
+    passed, inspection = followed(pieces, api=api, framing=framing)
+    return b"".join(passed), inspection.finish(cut=False).verdict.label
 
 
 def any_cut(stream: bytes, api: str, framing: Framing) -> tuple[bytes, str | None]:
