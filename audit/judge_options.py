@@ -9,6 +9,8 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
+from demur.config import is_key
+
 
 class JudgeError(Exception):
     """What makes every call fail: a wrong key, model or URL, a cache that can't be used. Says what and where."""
@@ -52,7 +54,7 @@ class JudgeOptions:
         for name in ("url", "model"):
             if not getattr(self, name).strip():
                 raise ValueError(f"{name} is empty")
-        if not self.url.startswith(("http://", "https://")):
+        if not self.url.lower().startswith(("http://", "https://")):
             raise ValueError("url does not begin with http:// or https://")
         for name in ("concurrency", "timeout", "total_timeout", "attempts"):
             if getattr(self, name) <= 0:
@@ -60,8 +62,6 @@ class JudgeOptions:
         for name in ("max_tokens", "input_price", "output_price"):
             if (value := getattr(self, name)) is not None and value < 0:
                 raise ValueError(f"{name} is {value}, it must not be below 0")
-        if self.key is not None:
-            # What can stand in a header. Checked here, since httpx would put the value into its error.
-            text = self.key.get_secret_value()
-            if not text or not text.isascii() or not text.isprintable() or " " in text:
-                raise ValueError("the key is empty, or has spaces, line ends or letters beyond ASCII")
+        # Checked here, since httpx would put the value into its error.
+        if self.key is not None and not is_key(self.key.get_secret_value()):
+            raise ValueError("the key is empty, or has spaces, line ends or letters beyond ASCII")

@@ -62,8 +62,9 @@ def show(config: Path | None, as_json: bool) -> None:
 def check(config: Path | None) -> None:
     """Check all that `demur serve` asks of settings: prints ok, or what is wrong and where.
 
-    That is each value, that keys of routes are there, certificates, outbound proxies, the place of the verdict log, and
-    own lexicons. Routes that no request can reach are named too; they are no mistake.
+    That is each value, that keys of routes and of the judge are there, certificates, outbound proxies, the place of the
+    verdict log, and own lexicons. Routes that no request can reach are named too; they are no mistake. No name is
+    looked up and no port is tried: only starting shows whether a host can be listened on.
 
     \b
     Exit codes:

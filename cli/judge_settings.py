@@ -6,11 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 import click
-from pydantic import SecretStr
 
 from demur.cli.judge_places import keep_apart
 from demur.cli.main import needs_extra
-from demur.config import Settings
+from demur.config import Settings, key_from
 
 if TYPE_CHECKING:
     from demur.audit.judge import JudgeOptions
@@ -27,25 +26,23 @@ def judge_options(settings: Settings, command: str) -> JudgeOptions | None:
     keep_apart(settings)
     key, name = None, settings.judge_key_env
     if name is not None:
-        if not (text := os.environ.get(name, "").strip()):
-            raise click.ClickException(f"judge_key_env names {name}, and that variable is not set or empty")
-        key = SecretStr(text)
+        try:
+            key = key_from(name, os.environ)
+        except ValueError as error:
+            raise click.ClickException(f"judge_key_env: {error}") from None
     with needs_extra("judge", command):
         from demur.audit.judge import JudgeOptions
-    try:
-        return JudgeOptions(
-            settings.judge_url,
-            settings.judge_model,
-            key,
-            key_name=name,
-            concurrency=settings.judge_concurrency,
-            timeout=settings.judge_timeout,
-            # Every attempt may take its time, with waits between; without any limit a stuck one would never end.
-            total_timeout=5 * settings.judge_timeout,
-            max_tokens=settings.judge_max_tokens,
-            cache=settings.judge_cache,
-            input_price=settings.judge_input_price,
-            output_price=settings.judge_output_price,
-        )
-    except ValueError as error:  # the key's form; the rest was checked with the settings
-        raise click.ClickException(f"{name}: {error}") from None
+    return JudgeOptions(
+        settings.judge_url,
+        settings.judge_model,
+        key,
+        key_name=name,
+        concurrency=settings.judge_concurrency,
+        timeout=settings.judge_timeout,
+        # Every attempt may take its time, with waits between; without any limit a stuck one would never end.
+        total_timeout=5 * settings.judge_timeout,
+        max_tokens=settings.judge_max_tokens,
+        cache=settings.judge_cache,
+        input_price=settings.judge_input_price,
+        output_price=settings.judge_output_price,
+    )

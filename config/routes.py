@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from demur.config.keys import key_from
 from demur.config.values import Accepts, BaseUrl, Flag, VariableOrNone, mask_url
 
 # RFC 9110, 5.6.2.
@@ -179,12 +180,10 @@ def key_of(route: Route, env: Mapping[str, str]) -> SecretStr | None:
     """The key that the route adds, None when it adds none. Raises ValueError, without the key, if it can't be sent."""
     if route.key_env is None:
         return None
-    key = env.get(route.key_env, "").strip()
-    if not key:
-        raise ValueError(f"key_env: the variable {route.key_env} is not set, or empty")
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise ValueError(f"key_env: what the variable {route.key_env} holds is not a key: printable ASCII, no spaces")
-    return SecretStr(key)
+    try:
+        return key_from(route.key_env, env)
+    except ValueError as error:
+        raise ValueError(f"key_env: {error}") from None
 
 
 def _problem(text: str) -> PydanticCustomError:

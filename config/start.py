@@ -5,10 +5,12 @@ may use them, and where verdicts are written.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from demur.config.errors import ConfigError
+from demur.config.keys import key_from
 from demur.config.load import Loaded
 from demur.config.own_address import reaches_beyond
 from demur.config.routes import key_of
@@ -27,9 +29,11 @@ def check_start(loaded: Loaded, env: Mapping[str, str]) -> None:
             problems.append(f"{keys['key_env']}: route {index}: {error}")
     if open_relay := open_relay_of(settings, [settings.host], loaded.routes):
         problems.append(f"{loaded.origins['host']}: {open_relay}")
-    if settings.judge_url and settings.judge_key_env and not env.get(settings.judge_key_env, "").strip():
-        place = loaded.place("judge_key_env")
-        problems.append(f"{place}: the variable {settings.judge_key_env} is not set, or empty")
+    if settings.judge_url and settings.judge_key_env:
+        try:
+            key_from(settings.judge_key_env, env)
+        except ValueError as error:
+            problems.append(f"{loaded.place('judge_key_env')}: {error}")
     if settings.verdict_log and (wrong := _not_to_append_to(settings.verdict_log)):
         problems.append(f"{loaded.place('verdict_log')}: {wrong}")
     if problems:
@@ -38,10 +42,20 @@ def check_start(loaded: Loaded, env: Mapping[str, str]) -> None:
 
 def _not_to_append_to(path: Path) -> str | None:
     """What stands in the way of appending to a file, or of making it, as far as it can be told without."""
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return _not_to_make(Path(os.path.realpath(path)) if path.is_symlink() else path)
+    except OSError as error:  # links that go in circles, a name that is too long, a folder that is closed to us
+        return f"{path} can't be written to: {error.strerror}"
+    if stat.S_ISDIR(mode):
         return f"{path} is a folder"
-    if path.exists():
-        return None if os.access(path, os.W_OK) else f"{path} can't be written to"
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
+        return f"{path} is neither a file nor a pipe"
+    return None if os.access(path, os.W_OK) else f"{path} can't be written to"
+
+
+def _not_to_make(path: Path) -> str | None:
     if not path.parent.is_dir():
         return f"there is no folder {path.parent} for {path.name}"
     return None if os.access(path.parent, os.W_OK | os.X_OK) else f"no file can be made in {path.parent}"

@@ -9,6 +9,7 @@ import ipaddress
 import math
 import os
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,6 +19,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo
 from pydantic_core import PydanticCustomError
+
+from demur.config.keys import is_key
 
 # Decimal, so that 700 ms are 0.7 s and not the nearest double of 700 * 0.001.
 SECONDS = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "min": Decimal(60), "h": Decimal(3600)}
@@ -45,6 +48,7 @@ _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 _BRACKETED = re.compile(r"([^@]*@)?\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_NUMBERS = re.compile(r"[0-9.]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,12 @@ def _host(value: str) -> str:
 
 
 def _is_host_name(text: str) -> bool:
-    """Letters, digits and "_.-", in parts of at most 63: what looking a name up takes."""
+    """Letters, digits and "_.-", in parts of at most 63: what looking a name up takes. Numbers alone are no name."""
+    if _NUMBERS.fullmatch(text):
+        try:
+            socket.inet_aton(text)  # "127.1", as connecting reads it
+        except OSError:
+            return False
     return bool(_HOST_NAME.fullmatch(text)) and len(text) < 254 and all(0 < len(p) < 64 for p in text.split("."))
 
 
@@ -181,9 +190,7 @@ def mask_url(url: str) -> str:
 
 
 def _token(value: SecretStr) -> SecretStr:
-    text = value.get_secret_value()
-    # RFC 6750, b64token and a little more: what can stand in `Authorization: Bearer …` without quoting.
-    if not text or not text.isascii() or not text.isprintable() or " " in text:
+    if not is_key(value.get_secret_value()):
         raise ValueError("it is sent as `Authorization: Bearer …`: printable ASCII, no spaces")
     return value
 

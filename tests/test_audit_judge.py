@@ -275,6 +275,10 @@ def test_options_that_cannot_be_used_are_named(options: dict[str, Any], words: s
     assert "two words" not in str(info.value)
 
 
+def test_the_scheme_of_the_url_is_read_in_any_case() -> None:
+    assert JudgeOptions("HTTP://127.0.0.1:1", "m").url == "HTTP://127.0.0.1:1"
+
+
 @pytest.mark.parametrize(
     "answer",
     [

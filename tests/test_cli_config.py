@@ -11,6 +11,8 @@ from demur.cli.main import run
 from demur.config import Settings
 from demur.proxy import server
 
+JUDGE = 'judge_url = "http://127.0.0.1:9/v1"\njudge_model = "m"\n'
+
 
 @pytest.fixture
 def own_file(tmp_path: Path) -> Path:
@@ -88,9 +90,34 @@ def test_check_reads_own_lexicons_too(tmp_path: Path, capsys: pytest.CaptureFixt
         ('client_cert = "text.pem"\nclient_key = "text.pem"', None, "demur.toml:2: client_cert: {}/text.pem with cl"),
         ('verdict_log = "none/v.jsonl"', None, "demur.toml:2: verdict_log: there is no folder {}/none for v.jsonl"),
         ('verdict_log = "."', None, "demur.toml:2: verdict_log: {} is a folder"),
+        ('verdict_log = "link"', None, "demur.toml:2: verdict_log: there is no folder {}/gone for v.jsonl"),
+        ('verdict_log = "loop"', None, "demur.toml:2: verdict_log: {}/loop can't be written to: Too many levels"),
+        ('verdict_log = "text.pem/v"', None, "demur.toml:2: verdict_log: there is no folder {}/text.pem for v"),
+        (f'verdict_log = "{"v" * 300}"', None, "demur.toml:2: verdict_log: {}/vvv"),
+        (
+            'host = "999.1.1.1"',
+            None,
+            "demur.toml:2: host: '999.1.1.1' is not an IP address or a host name to listen on",
+        ),
+        ('admin_host = "1.2.3.4.5"', None, "demur.toml:2: admin_host: '1.2.3.4.5' is not an IP address or a host name"),
         ("", "DEMUR_VERDICT_LOG", "DEMUR_VERDICT_LOG: there is no folder /none for such"),
         ("", "HTTPS_PROXY", "HTTPS_PROXY can't be used for api.openai.com: it is not a URL"),
         ("", "DEMUR_JUDGE_KEY_ENV", "DEMUR_JUDGE_KEY_ENV: the variable NO_SUCH_KEY is not set, or empty"),
+        (
+            JUDGE + 'judge_key_env = "NO_SUCH_KEY"',
+            None,
+            "demur.toml:4: judge_key_env: the variable NO_SUCH_KEY is not set",
+        ),
+        (
+            JUDGE + 'judge_key_env = "TORN_KEY"',
+            None,
+            "demur.toml:4: judge_key_env: what the variable TORN_KEY holds is",
+        ),
+        (
+            JUDGE + 'judge_key_env = "WIDE_KEY"',
+            None,
+            "demur.toml:4: judge_key_env: what the variable WIDE_KEY holds is",
+        ),
         ('[[route]]\nmodels = "a"\nupstream = "http://a"\nkey_env = "A_KEY"', None, "demur.toml:5: route 1: key_env: "),
         (
             'host = "::"\n[[route]]\nmodels = "a"\nupstream = "http://a"\nadd_headers = {api-key = "s3cret"}',
@@ -113,7 +140,11 @@ def test_check_refuses_what_serve_refuses_in_the_same_words(
     if variable == "DEMUR_JUDGE_KEY_ENV":
         monkeypatch.setenv("DEMUR_JUDGE_URL", "http://127.0.0.1:9/v1")
         monkeypatch.setenv("DEMUR_JUDGE_MODEL", "m")
+    monkeypatch.setenv("TORN_KEY", "s3cret\ns3cret")
+    monkeypatch.setenv("WIDE_KEY", "s3crét-s3cret")
     (tmp_path / "text.pem").write_text("not a certificate")
+    (tmp_path / "link").symlink_to("gone/v.jsonl")
+    (tmp_path / "loop").symlink_to("loop")
     file = tmp_path / "demur.toml"
     file.write_text(f"port = 0\n{text}\n")
     monkeypatch.setattr(server, "serve", lambda *_, **__: pytest.fail("it was started"))
@@ -127,7 +158,7 @@ def test_check_refuses_what_serve_refuses_in_the_same_words(
     assert said[0].count("\n") == 1
     folder = f"{tmp_path}/" if problem.startswith("demur.toml") else ""
     assert said[0].startswith("demur: " + folder + problem.replace("{}", str(tmp_path)))
-    assert "s3cret" not in said[0]
+    assert "s3cr" not in said[0]
 
 
 def test_check_writes_nothing(tmp_path: Path) -> None:
@@ -135,3 +166,12 @@ def test_check_writes_nothing(tmp_path: Path) -> None:
     file.write_text('verdict_log = "verdicts.jsonl"\n')
     assert run(["config", "check", "--config", str(file)]) == 0
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_check_lets_a_verdict_log_be_a_link_to_a_file_that_can_be_made(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there/v.jsonl")
+    file = tmp_path / "demur.toml"
+    file.write_text('verdict_log = "link"\n')
+    assert run(["config", "check", "--config", str(file)]) == 0
+    assert list((tmp_path / "there").iterdir()) == []

@@ -168,8 +168,8 @@ def test_the_key_comes_from_the_named_variable_and_is_shown_nowhere(
         (["--judge"], "--judge needs a model to ask"),
         (["--judge", "--judge-model", "m"], "a judge needs judge_url and judge_model, and judge_url is not set"),
         (NAMED[1:], "--judge-url has no effect without --judge"),
-        ([*NAMED, "--judge-key-env", "NO_KEY"], "judge_key_env names NO_KEY, and that variable is not set or empty"),
-        ([*NAMED, "--judge-key-env", "A_KEY"], "A_KEY: the key is empty, or has spaces"),
+        ([*NAMED, "--judge-key-env", "NO_KEY"], "judge_key_env: the variable NO_KEY is not set, or empty"),
+        ([*NAMED, "--judge-key-env", "A_KEY"], "judge_key_env: what the variable A_KEY holds is not a key"),
         ([*NAMED, "--judge-key-env", KEY], "--judge-key-env: the value is not the name of an environment variable"),
         (
             [*NAMED, "--judge-below", "1", "--judge-cache", "no/folder/c.db"],

@@ -106,6 +106,7 @@ def test_upstream(written: str, url: str) -> None:
         (f"http://{'a' * 64}.example/", "host is not an address"),
         (f"http://{'a.' * 130}example/", "host is not an address"),
         ("http://a^b/", "host is not an address"),
+        ("http://999.1.1.1/", "host is not an address"),
     ],
 )
 def test_no_upstream(written: str, why: str) -> None:
@@ -121,6 +122,9 @@ def test_no_upstream(written: str, why: str) -> None:
         ("[::1]", "::1"),
         ("localhost", "localhost"),
         ("a-1.example", "a-1.example"),
+        ("127.1", "127.1"),
+        ("0", "0"),
+        ("1.2.3.4.example", "1.2.3.4.example"),
     ],
 )
 def test_host(written: str, host: str) -> None:
@@ -128,7 +132,20 @@ def test_host(written: str, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["", "a b", "http://localhost", "localhost:80", "[localhost]", "*", "a..b", "a" * 64]
+    "written",
+    [
+        "",
+        "a b",
+        "http://localhost",
+        "localhost:80",
+        "[localhost]",
+        "*",
+        "a..b",
+        "a" * 64,
+        "999.1.1.1",
+        "1.2.3.4.5",
+        "08",
+    ],
 )
 def test_no_host(written: str) -> None:
     with pytest.raises(ValidationError):
