@@ -101,8 +101,9 @@ def no_such_version(version: str) -> OwnError:
     return OwnError(505, "http_version_not_supported", f"HTTP/{version} is not spoken here: use HTTP/1.1")
 
 
-def no_such_method(method: str) -> OwnError:
-    return OwnError(501, "method_not_supported", f"the method {method} is not known here")
+def no_such_method(method: str | None) -> OwnError:
+    """None stands for one of which only a part is there, or that is too long to be repeated."""
+    return OwnError(501, "method_not_supported", f"the method {method or 'of the request'} is not known here")
 
 
 def no_host(count: int) -> OwnError:

@@ -38,6 +38,8 @@ logger = logging.getLogger("demur.server")
 #: Limits of a request's head, far above what is sent: servers take 8 to 64 KB, cookies and tokens reach some tens.
 MAX_HEAD_BYTES = 256 * 1024
 MAX_TARGET_BYTES = 64 * 1024
+#: The longest method that is repeated to who sent it.
+MAX_METHOD_BYTES = 64
 #: Requests that may wait behind a running one while we go on reading: only who reads sees the client leave.
 MAX_WAITING = 100
 #: Bytes parsed at a time. The parser stops nowhere by itself, and the shortest request takes 24: so many more may wait.
@@ -50,8 +52,8 @@ STALLED = 30.0
 
 # RFC 3986, 3.2.2 and 3.2.3: a name, which may be empty, or an address in brackets; then perhaps a port.
 _HOST = re.compile(rb"(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*(?::[0-9]*)?|\[[0-9A-Za-z:.]+\](?::[0-9]*)?")
-# What may be the method of a request (RFC 9110, 5.6.2), at the beginning of its line.
-_METHOD = re.compile(rb"[\r\n]*([A-Za-z0-9!#$%&'*+\-.^_`|~]{1,64}) ")
+# What may be the method of a request (RFC 9110, 5.6.2), at the beginning of its line; a part, if no more came yet.
+_METHOD = re.compile(rb"[\r\n]*([A-Za-z0-9!#$%&'*+\-.^_`|~]+)( |\Z)")
 
 # Statuses outside of RFC 9110's range go on as they came.
 STATUS_LINE.update({status: b"HTTP/1.1 %d \r\n" % status for status in range(600, 1000)})
@@ -253,9 +255,10 @@ class ClientProtocol(HttpToolsProtocol):
         """What the parser could not read."""
         if self._in_head and self.parser.get_method() == b"PRI":  # how a client of HTTP/2 begins
             return errors.no_such_version("2.0")
-        begins = not self._advanced and not self._unfinished
-        if isinstance(exc, httptools.HttpParserInvalidMethodError) and begins and (method := _METHOD.match(piece)):
-            return errors.no_such_method(method[1].decode("ascii"))
+        unknown = isinstance(exc, httptools.HttpParserInvalidMethodError) and not self._advanced
+        if unknown and (method := _METHOD.match(piece)):
+            whole = method[2] and not self._unfinished and len(method[1]) <= MAX_METHOD_BYTES
+            return errors.no_such_method(method[1].decode("ascii") if whole else None)
         return errors.malformed()
 
     def _too_long(self) -> OwnError:

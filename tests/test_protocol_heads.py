@@ -21,6 +21,9 @@ BAD_HOSTS = (b"a\r\nhost: a", b"a b", b"a, b", b"a/b", b"http://a", b"u@a", b"a:
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", (505, "http_version_not_supported")),
         (b"BREW /v1/x HTTP/1.1\r\nHost: h\r\n\r\n", (501, "method_not_supported")),
         (b"get /v1/x HTTP/1.1\r\nHost: h\r\n\r\n", (501, "method_not_supported")),
+        (b"X" * 65 + b" /v1/x HTTP/1.1\r\nHost: h\r\n\r\n", (501, "method_not_supported")),
+        (b"X" * 3000 + b" /v1/x HTTP/1.1\r\nHost: h\r\n\r\n", (501, "method_not_supported")),
+        (b"X\x7f /v1/x HTTP/1.1\r\nHost: h\r\n\r\n", (400, "malformed_request")),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 " + b"\r\n\r\n", (400, "malformed_request")),
         (b"GET /v1/x HTTP/1.1\r\n\r\n", (400, "bad_host")),
         (b"GET http://h/v1/x HTTP/1.1\r\n\r\n", (400, "bad_host")),
@@ -42,7 +45,7 @@ def test_heads_that_are_refused(sent: bytes, expected: tuple[int, str]) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("cut", [None, 2])
+@pytest.mark.parametrize("cut", [None, 1, 2, 4, 5])
 def test_the_method_that_is_not_known_is_named_where_it_is_seen(cut: int | None) -> None:
     async def run() -> None:
         sent = b"BREW /v1/x HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -54,7 +57,9 @@ def test_the_method_that_is_not_known_is_named_where_it_is_seen(cut: int | None)
                 await asyncio.sleep(0.1)
                 writer.write(sent[cut:])
             answer = await read_answer(reader)
-            assert (answer.status, b"method BREW" in answer.body) == ((501, True) if cut is None else (400, False))
+            assert (answer.status, b"method_not_supported" in answer.body) == (501, True)
+            assert (b"the method BREW is" in answer.body) is (cut is None or cut == 5)
+            assert (b"the method of the request is" in answer.body) is (cut in (1, 2, 4))
 
     asyncio.run(run())
 
