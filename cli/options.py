@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from demur.cli.judge_places import keep_apart
 from demur.config import ConfigError, Loaded, Setting, Settings, check_start, describe, load, sections
 
 #: What stands for a value that is written with a unit.
@@ -69,6 +70,8 @@ def check_before_start(loaded: Loaded) -> None:
     problems += _of_outbound_proxies(loaded.settings)
     if problems:
         raise click.ClickException("\n".join(problems))
+    if loaded.settings.judge_url:
+        keep_apart(loaded.settings)
 
 
 def _of_certificates(loaded: Loaded) -> Iterator[str]:

@@ -18,8 +18,8 @@ from demur.config.settings import Settings
 
 
 def check_start(loaded: Loaded, env: Mapping[str, str]) -> None:
-    """Raises ConfigError for keys that can't be had from `env`, for an open relay, and for a verdict log that surely
-    can't be written. It writes nothing.
+    """Raises ConfigError for keys that can't be had from `env`, for an open relay, and for a verdict log or
+    a judge's cache that surely can't be written. It writes nothing.
     """
     settings, problems = loaded.settings, []
     for index, (route, keys) in enumerate(zip(settings.route, loaded.route_keys, strict=True), start=1):
@@ -34,8 +34,10 @@ def check_start(loaded: Loaded, env: Mapping[str, str]) -> None:
             key_from(settings.judge_key_env, env)
         except ValueError as error:
             problems.append(f"{loaded.place('judge_key_env')}: {error}")
-    if settings.verdict_log and (wrong := _not_to_append_to(settings.verdict_log)):
-        problems.append(f"{loaded.place('verdict_log')}: {wrong}")
+    files = {"verdict_log": settings.verdict_log, "judge_cache": settings.judge_cache if settings.judge_url else None}
+    for name, path in files.items():
+        if path is not None and (wrong := _not_to_append_to(path)):
+            problems.append(f"{loaded.place(name)}: {wrong}")
     if problems:
         raise ConfigError(problems)
 

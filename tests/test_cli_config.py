@@ -100,6 +100,7 @@ def test_check_reads_own_lexicons_too(tmp_path: Path, capsys: pytest.CaptureFixt
             "demur.toml:2: host: '999.1.1.1' is not an IP address or a host name to listen on",
         ),
         ('admin_host = "1.2.3.4.5"', None, "demur.toml:2: admin_host: '1.2.3.4.5' is not an IP address or a host name"),
+        (JUDGE + 'judge_cache = "no/c.db"', None, "demur.toml:4: judge_cache: there is no folder {}/no for c.db"),
         ("", "DEMUR_VERDICT_LOG", "DEMUR_VERDICT_LOG: there is no folder /none for such"),
         ("", "HTTPS_PROXY", "HTTPS_PROXY can't be used for api.openai.com: it is not a URL"),
         ("", "DEMUR_JUDGE_KEY_ENV", "DEMUR_JUDGE_KEY_ENV: the variable NO_SUCH_KEY is not set, or empty"),
@@ -175,3 +176,10 @@ def test_check_lets_a_verdict_log_be_a_link_to_a_file_that_can_be_made(tmp_path:
     file.write_text('verdict_log = "link"\n')
     assert run(["config", "check", "--config", str(file)]) == 0
     assert list((tmp_path / "there").iterdir()) == []
+
+
+def test_check_keeps_the_files_of_the_judge_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "demur.toml"
+    file.write_text(JUDGE + 'judge_cache = "v.jsonl"\nverdict_log = "v.jsonl"\n')
+    assert run(["config", "check", "--config", str(file)]) == 1
+    assert f"{tmp_path}/v.jsonl can't be --judge-cache and --verdict-log at once" in capsys.readouterr().err
