@@ -112,8 +112,9 @@ def hidden_framing(head: Headers, body: bytes, api: str | None, ask: Ask) -> Fra
         return "none"
     if _EVENTS.match(body):
         return "sse"
-    if api == "ollama.chat" and ask.stream and body[:1] in (b"", b"{"):
-        return _as_lines(body)
+    text = body.removeprefix(_BOM).lstrip(b" \t\r\n")
+    if api == "ollama.chat" and ask.stream and text[:1] in (b"", b"{"):
+        return _as_lines(text) if text else None if len(body) < _UNDECIDED else "none"
     rest = body.removeprefix(_BOM).lstrip(b"\r\n")
     may = _BOM.startswith(body) or any(field.startswith(rest) for field in _FIELDS)
     return None if may and len(body) < _UNDECIDED else "none"

@@ -65,19 +65,33 @@ def test_lines_of_ollama_that_do_not_say_so() -> None:
         ("ollama.chat", asked, LINE.replace(b"false", b"true")),  # a whole answer
         ("ollama.chat", asked, b'{\n  "done": false\n}'),
         ("ollama.chat", asked, b"{" + b" " * 20_000),
+        ("ollama.chat", asked, b"\n" * 20_000),
     ):
         assert hidden_framing([], body, api, request) == "none"
 
 
-def test_lines_said_to_be_json_go_on_as_they_come() -> None:
+BEGINNINGS = [b"", b"\xef\xbb\xbf", b"\n", b"\r\n", b"\xef\xbb\xbf\r\n\n", b" \t\n"]
+
+
+@pytest.mark.parametrize("before", BEGINNINGS)
+def test_a_byte_order_mark_and_blank_lines_may_come_before_lines_of_ollama(before: bytes) -> None:
+    body = before + LINE
+    for size in range(len(body)):
+        assert hidden_framing([], body[:size], "ollama.chat", Ask(stream=True)) is None
+    assert hidden_framing([], body, "ollama.chat", Ask(stream=True)) == "lines"
+    assert hidden_framing([], before + LINE.replace(b"false", b"true"), "ollama.chat", Ask(stream=True)) == "none"
+
+
+@pytest.mark.parametrize("before", BEGINNINGS)
+def test_lines_said_to_be_json_go_on_as_they_come(before: bytes) -> None:
     """Ollama streams unless it is told otherwise; what stands before it may call its lines JSON."""
     last = b'{"model":"m","message":{"content":"ne."},"done":true}\n'
     gap = 1.0
-    script: list[Step] = [head("application/json"), chunk(LINE[:20]), chunk(LINE[20:]), gap, chunk(last), END]
+    script: list[Step] = [head("application/json"), chunk(before + LINE[:20]), chunk(LINE[20:]), gap, chunk(last), END]
     [(answer, exchange)] = play([script], ask(path="/api/chat"))
     assert answer.times[-1][0] - answer.times[1][0] > gap / 2  # not held until it was whole
     assert b"refusal_verdict" in answer.body
-    assert answer.body.startswith(LINE)
+    assert answer.body.startswith(before + LINE)
     assert exchange.stream is True
     assert exchange.verdict is not None
     assert exchange.verdict.label == "answer"
