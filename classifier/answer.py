@@ -156,7 +156,7 @@ class StreamAnswer:
         """What arrived so far. `cut`: the stream did not end in an orderly way; `only`: of that choice alone."""
         draft = self._draft
         if self._status >= 400 and not draft.readable:
-            draft.fail({}, f"HTTP {self._status}")
+            draft.fail({}, self._status)
         draft.api = draft.api or self._api
         return draft.trace(self.ask, stream=True, cut=cut, only=only)
 

@@ -42,7 +42,7 @@ def read_into(body: dict[str, Any], draft: Draft, status: int = 200) -> None:
     With an HTTP `status` of 400 or more it is an error, whatever it holds.
     """
     if status >= 400:
-        draft.fail(error_of(body) or body, f"HTTP {status}")
+        draft.fail(error_of(body) or body, status)
         return
     api, reader = reader_of(body)
     if reader is not None:
@@ -67,7 +67,7 @@ def read_event(event: dict[str, Any], name: str | None, draft: Draft, status: in
         draft.api = draft.api or "anthropic.messages"
         read_anthropic_event(event, kind, draft)
     elif name == "error":
-        draft.fail(error_of(event) or event)
+        draft.fail(error_of(event) or event, status)
     else:
         read_into(event, draft, status)
 
@@ -111,7 +111,7 @@ def error_of(body: dict[str, Any]) -> dict[str, Any] | None:
     if body.get("object") == "error" or body.get("type") == "error":  # vLLM
         return body
     if (base := fields.mapping(body.get("base_resp"))) and base.get("status_code"):  # MiniMax
-        return {"code": base["status_code"], "message": base.get("status_msg")}
+        return {"status_code": base["status_code"], "message": base.get("status_msg")}
     told = any(isinstance(body.get(key), str) for key in ("message", "msg", "error_msg"))
     if told and body.get("code", body.get("error_code")) not in _NO_ERROR:  # DashScope, Spark; Qianfan
         return body

@@ -175,12 +175,13 @@ class Draft:
         if choice is not None:
             choice.truncated = True
 
-    def fail(self, error: dict[str, Any], where: str = "") -> None:
-        """An error object: a policy block if a row of `blocks` says so, else just an error. `where`: an HTTP status."""
+    def fail(self, error: dict[str, Any], status: int = 200) -> None:
+        """An error object: a policy block if a row of `blocks` says so, else just an error. `status`: of the answer."""
         self.readable = True
-        if self._blocked is None and (found := blocks.error_block(error)):
+        if self._blocked is None and (found := blocks.error_block(error, status)):
             self._blocked = found[0][:MAX_REASON], found[1]
         code = blocks.error_code(error)
+        where = f"HTTP {status}" if status >= 400 else ""
         if self._error is None:
             self._error = ": ".join(filter(None, (where, code if code not in where else ""))) or "error"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,14 +58,22 @@ def test_a_reason_may_carry_the_vendors_own_word() -> None:
 def test_each_code_is_a_block_verbatim(code: str) -> None:
     assert blocked_by({"error": {"code": code, "message": "No."}}) == code
     assert blocked_by({"error": {"type": code.upper(), "message": "No."}}) == code.upper()
-    if code.isdigit():
-        assert blocked_by({"error": {"code": int(code), "message": "No."}}) == code
+    assert blocked_by({"error": {"code": f"{code}.unavailable", "message": "No."}}) is None
+    assert blocked_by({"error": {"code": f"v1.{code}", "message": "No."}}) is None
 
 
 @pytest.mark.parametrize("words", blocks.MESSAGES)
 def test_each_message_is_a_block_in_its_own_words(words: str) -> None:
     message = f"Sorry: {words.capitalize()} (request 1)"
     assert blocked_by({"error": {"code": "invalid_request_error", "message": message}}) == words.capitalize()
+    assert blocked_by({"error": {"code": "model_not_found", "message": message}}) is None
+    assert blocked_by({"error": {"code": "429", "message": message}}) is None
+    assert blocked_by({"error": {"message": message}}, 429) is None
+    assert blocked_by({"error": {"message": f"The model `{words}` does not exist"}}) is None
+    assert blocked_by({"error": {"message": f"Unknown value '{words}'"}}) is None
+    assert blocked_by({"error": {"message": f"Unknown action {words}"}}) is None
+    assert blocked_by({"error": {"message": f"{words} is not a rule of this gateway"}}) is None
+    assert blocked_by({"error": {"message": f"{{'error': '{words}', 'id': 1}}"}}) == words
 
 
 @pytest.mark.parametrize("code", blocks.UNSURE_CODES)
@@ -73,6 +82,20 @@ def test_a_code_with_a_second_use_is_told_by_its_message(code: str) -> None:
     assert blocked_by({"error": {"code": code, "message": "It was flagged as against our policy"}}) == code
     for words in blocks.UNSURE_CODES[code]:
         assert blocked_by({"error": {"code": code, "message": f"Not a list: {words} something"}}) is None
+
+
+@pytest.mark.parametrize("code", blocks.NUMBERS)
+def test_a_number_is_told_by_its_key_and_its_vendors_words(code: str) -> None:
+    for words in blocks.NUMBERS[code].words:
+        assert blocked_by({"error": {"code": int(code), "message": f"So: {words}."}}) == code
+        assert blocked_by({"error": {"code": code, "message": f"So: {words.upper()}."}}) == code
+        assert blocked_by({"error": {"code": code, "message": f"So: {words}."}}, 500) is None
+        for foreign in ("error_code", "type", "status", "status_code", "action"):
+            assert blocked_by({"error": {foreign: code, "message": f"So: {words}."}}) is None
+        for longer in (f"429.{code}", f"model.v1.{code}", f"{code}.1"):
+            assert blocked_by({"error": {"code": longer, "message": f"So: {words}."}}) is None
+    assert blocked_by({"error": {"code": code, "message": "Not a list"}}) is None
+    assert blocked_by({"error": {"code": code}}) is None
 
 
 FILTERED = {"violence": {"filtered": True, "severity": "medium"}}
@@ -96,6 +119,10 @@ FILTERED = {"violence": {"filtered": True, "severity": "medium"}}
         ({"error": {"code": "InputTextSensitiveContentDetected", "message": "x"}}, "InputTextSensitiveContentDetected"),
         ({"error": {"code": "SensitiveContentDetected.SevereViolation"}}, "SensitiveContentDetected.SevereViolation"),
         ({"error": {"code": "OutputImageRiskDetection"}}, "OutputImageRiskDetection"),
+        (
+            {"error": {"code": "InputVideoSensitiveContentDetected.PrivacyInformation"}},
+            "InputVideoSensitiveContentDetected.PrivacyInformation",
+        ),
         ({"code": "DataInspectionFailed", "message": "x", "request_id": "r"}, "DataInspectionFailed"),
         ({"error": {"message": "high risk", "type": "content_filter"}}, "content_filter"),
         (
@@ -105,6 +132,42 @@ FILTERED = {"violence": {"filtered": True, "severity": "medium"}}
         ({"error": [{"code": 2016, "message": "Prompt blocked"}]}, "2016"),
         ({"errors": [{"code": 2017, "message": "Response blocked"}]}, "2017"),
         ({"base_resp": {"status_code": 1026, "status_msg": "input new_sensitive"}}, "new_sensitive"),
+        ({"error": {"message": "output new_sensitive (1027)", "type": "bad_request_error"}}, "new_sensitive"),
+        (  # Zhipu, at home and abroad
+            {
+                "error": {"code": "1301", "message": "内容可能包含敏感信息"},
+                "contentFilter": [{"level": 1, "role": "user"}],
+            },
+            "1301",
+        ),
+        ({"error": {"code": "1301", "message": "Potentially unsafe or sensitive content in input."}}, "1301"),
+        ({"code": 10013, "message": "输入审核不通过", "sid": "cha1"}, "10013"),  # Spark, its own and OpenAI's shape
+        ({"error": {"code": "10014", "message": "输出涉及敏感信息", "type": "api_error"}}, "10014"),
+        ({"error": {"message": "sensitive chat messages", "code": "bad_request"}}, "sensitive chat messages"),  # UCloud
+        (
+            {"error": {"message": 'litellm.APIError: XException - {"message":"ContentPolicyViolationError: No."}'}},
+            "ContentPolicyViolationError",
+        ),
+        (  # xAI, as of a caller
+            {"code": "The caller does not have permission", "error": "Content violates usage guidelines. Team: t"},
+            "Content violates usage guidelines",
+        ),
+        (  # WSO2 without its details
+            {"code": "900514", "message": "Runtime Error", "description": "Violation of word-count detected."},
+            "900514",
+        ),
+        (  # LiteLLM, alone, within another class, and quoted by a client
+            {"error": {"message": "litellm.ContentPolicyViolationError: it was flagged", "code": "400"}},
+            "ContentPolicyViolationError",
+        ),
+        (
+            {"error": {"message": "litellm.BadRequestError: OpenAIException - ContentPolicyViolationError: No."}},
+            "ContentPolicyViolationError",
+        ),
+        (
+            {"error": {"message": "Error code: 400 - litellm.ContentPolicyViolationError: No.", "type": "None"}},
+            "ContentPolicyViolationError",
+        ),
         ({"error": {"code": 403, "metadata": {"reasons": ["violence"], "flagged_input": "x"}}}, "violence"),
         (  # Mistral
             {"error": {"message": "Content blocked by guardrail", "status": 403}, "guardrails": {"results": {}}},
@@ -214,6 +277,16 @@ def test_vendors_spellings(error: dict[str, Any], reason: str | None) -> None:
 )
 def test_any_other_error_is_an_error(status: int, error: dict[str, Any]) -> None:
     assert blocked_by(error, status) is None
+
+
+#: Errors of the vendors that the tables name: quotas, keys, parameters, and trouble with filters and guardrails.
+ORDINARY = (Path(__file__).parent / "data" / "ordinary_errors.jsonl").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("line", ORDINARY)
+def test_an_ordinary_error_is_no_block_even_where_it_speaks_of_filters(line: str) -> None:
+    row = json.loads(line)
+    assert blocked_by(row["response"], row["status"]) is None
 
 
 def test_why_names_the_code_and_never_the_message() -> None:

@@ -61,7 +61,7 @@ def test_bodies_of_no_api(body: dict[str, Any]) -> None:
         ({"type": "error", "error": {"type": "x"}}, {"type": "x"}),
         ({"code": 5, "message": "x"}, {"code": 5, "message": "x"}),
         ({"code": 5, "msg": "x"}, {"code": 5, "msg": "x"}),
-        ({"base_resp": {"status_code": 6, "status_msg": "x"}}, {"code": 6, "message": "x"}),
+        ({"base_resp": {"status_code": 6, "status_msg": "x"}}, {"status_code": 6, "message": "x"}),
         ({"error": None}, None),
         ({"error": {}}, None),
         ({"error": ""}, None),

@@ -52,7 +52,7 @@ def test_the_limit_is_over_all_choices_and_kinds() -> None:
 def test_an_error_matters_only_where_nothing_was_said() -> None:
     draft = Draft()
     draft.open(0)
-    draft.fail({"code": "server_error"}, "HTTP 500")
+    draft.fail({"code": "server_error"}, 500)
     assert draft.trace(ASK) == Trace(ask=ASK, problem="upstream_error", why="HTTP 500: server_error", model="asked")
     draft.end(0, "error")
     assert draft.trace(ASK).problem == "upstream_error"

@@ -200,7 +200,7 @@ def alone(path: str, error: dict[str, Any]) -> list[Step]:
     ("path", "error"),
     [
         ("/v1/chat/completions", {"error": {"code": "content_filter", "message": "no"}}),
-        ("/v1/chat/completions", {"error": {"code": 1301, "message": "no"}}),
+        ("/v1/chat/completions", {"error": {"code": 1301, "message": "sensitive content"}}),
         ("/v1/completions", {"error": {"code": "data_inspection_failed", "message": "no"}}),
         ("/v1/responses", {"type": "error", "code": "cyber_policy", "message": "no"}),
         ("/v1/messages", {"type": "error", "error": {"message": "Output blocked by content filtering policy"}}),
