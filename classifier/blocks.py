@@ -156,10 +156,8 @@ _AFTER = re.compile(
     r"[\s'\"`]*(?:is|are|was|were|has|does|do|could|can|must|should)(?: no| not|not\b|n't| be\b)", re.IGNORECASE
 )
 
-#: HTTP statuses of ordinary errors, whatever their message quotes.
-_ORDINARY_STATUSES = frozenset(
-    {401, 402, 404, 405, 406, 408, 409, 410, 411, 413, 414, 415, 429, 431, 501, 503, 504, 529}
-)
+#: HTTP statuses of ordinary errors, whatever their message quotes; some say them as a code.
+_ORDINARY_STATUSES = frozenset("401 402 404 405 406 408 409 410 411 413 414 415 429 431 501 503 504 529".split())
 
 #: Parts of the codes of ordinary errors, without the signs between their words.
 _ORDINARY = re.compile(
@@ -244,7 +242,7 @@ def _is_ordinary(error: dict[str, Any], status: int) -> bool:
     words = [word.lower() for _, word in _named_words(error)]
     if leading := _LEADING.match(_message(error)):
         words += leading[1].lower().split()
-    if status in _ORDINARY_STATUSES or any(word.isdecimal() and int(word) in _ORDINARY_STATUSES for word in words):
+    if not _ORDINARY_STATUSES.isdisjoint((str(status), *words)):
         return True
     return any(_ORDINARY.search(re.sub("[^a-z]", "", word)) for word in words)
 
