@@ -157,7 +157,9 @@ _AFTER = re.compile(
 )
 
 #: HTTP statuses of ordinary errors, whatever their message quotes; some say them as a code.
-_ORDINARY_STATUSES = frozenset("401 402 404 405 406 408 409 410 411 413 414 415 429 431 501 503 504 529".split())
+_ORDINARY_STATUSES = frozenset(
+    map(str, (401, 402, 404, 405, 406, 408, 409, 410, 411, 413, 414, 415, 429, 431, 501, 503, 504, 529))
+)
 
 #: Parts of the codes of ordinary errors, without the signs between their words.
 _ORDINARY = re.compile(
