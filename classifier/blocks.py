@@ -114,6 +114,8 @@ _FAMILIES = re.compile(
 #: What some say in the message only, under a code that tells nothing.
 MESSAGES: dict[str, str] = {
     "content exists risk": "DeepSeek",
+    "input data may contain inappropriate content": "DashScope, as gateways quote it",
+    "output data may contain inappropriate content": "DashScope, as gateways quote it",
     "content violates usage guidelines": "xAI",
     "output blocked by content filtering policy": "Anthropic",
     "blocked under anthropic's usage policy": "Anthropic",
@@ -153,7 +155,8 @@ _BEFORE = re.compile(
     r"\b(?:unknown|invalid|unsupported|undefined|unrecognized|no|not|missing|without)\b", re.IGNORECASE
 )
 _AFTER = re.compile(
-    r"[\s'\"`]*(?:is|are|was|were|has|does|do|could|can|must|should)(?: no| not|not\b|n't| be\b)", re.IGNORECASE
+    r"[\s'\"`]*(?:\w+ ){0,3}(?:is|are|was|were|has|does|do|could|can|must|should)(?: no| not|not\b|n't| be\b)",
+    re.IGNORECASE,
 )
 
 #: HTTP statuses of ordinary errors, whatever their message quotes; some say them as a code.
@@ -190,7 +193,11 @@ def error_block(error: dict[str, Any], status: int = 200) -> tuple[str, str] | N
     told = fields.mapping(error.get("message"))  # gateways put an object there
     entries = [("error.detail", entry) for entry in _details(error)]
     said = [("error.message", error), *((place, entry) for place, entry in entries)]
+    if type(said_status := error.get("status")) is int:
+        status = max(status, said_status)
     folded = " ".join([*(_message(source) for _, source in said), *_asides(error, told)]).lower()
+    if _is_ordinary(error, status):
+        return None
     for place, source in (("error", error), ("error.innererror", _inner(error)), ("error.message", told), *entries):
         for key, word in _named_words(source):
             if _tells(key, word.lower(), folded, status):
@@ -199,8 +206,6 @@ def error_block(error: dict[str, Any], status: int = 200) -> tuple[str, str] | N
     if metadata.get("reasons") and "flagged_input" in metadata:
         reasons = ", ".join(filter(None, map(fields.string, fields.sequence(metadata["reasons"]))))
         return reasons or "flagged", "error.metadata.reasons"
-    if _is_ordinary(error, status):
-        return None
     for place, source in said:
         if not _is_ordinary(source, status) and (words := _telling_words(_message(source))):
             return words, place
@@ -212,7 +217,7 @@ def _tells(key: str, code: str, folded: str, status: int) -> bool:
     if code in NUMBERS:
         return key == "code" and status < 500 and any(words in folded for words in NUMBERS[code].words)
     known = code in CODES or _FAMILIES.fullmatch(code) is not None
-    return known and not any(words in folded for words in UNSURE_CODES.get(code, ()))
+    return known and not any(re.search(rf"\b{words}\b", folded) for words in UNSURE_CODES.get(code, ()))
 
 
 def _telling_words(message: str) -> str | None:
@@ -223,7 +228,7 @@ def _telling_words(message: str) -> str | None:
         if at >= 0 and len(folded) == len(message) and not _is_mention(message, at, at + len(words)):
             return message[at : at + len(words)]
     for pattern in PLACED:
-        if found := pattern.search(message):
+        if (found := pattern.search(message)) and not _is_mention(message, *found.span(1)):
             return found[1]
     leading = _LEADING.match(message)
     violation = _VIOLATION.search(leading[1]) if leading else None
@@ -233,8 +238,9 @@ def _telling_words(message: str) -> str | None:
 def _is_mention(message: str, start: int, end: int) -> bool:
     """Whether the words from `start` to `end` are only named: "the model `…` does not exist", "unknown action …"."""
     quote = message[end : end + 1]
-    if quote in ("`", "'", '"') and message[start - 1 : start] == quote:
-        return message[end + 1 : end + 2] not in (",", "}", "]", ")")  # else it is a value of an object
+    quoted = quote in ("`", "'", '"') and message[start - 1 : start] == quote
+    if quoted and message[end + 1 : end + 2] not in ("", ",", "}", "]", ")"):  # nor a value of an object
+        return True
     sentence = re.split(r"[.:;{}\n]", message[max(0, start - 200) : start])[-1]
     return _BEFORE.search(sentence) is not None or _AFTER.match(message, end) is not None
 

@@ -60,6 +60,8 @@ def test_each_code_is_a_block_verbatim(code: str) -> None:
     assert blocked_by({"error": {"type": code.upper(), "message": "No."}}) == code.upper()
     assert blocked_by({"error": {"code": f"{code}.unavailable", "message": "No."}}) is None
     assert blocked_by({"error": {"code": f"v1.{code}", "message": "No."}}) is None
+    assert blocked_by({"error": {"code": code, "message": "Slow down", "type": "rate_limit_error"}}) is None
+    assert blocked_by({"error": {"code": code, "message": "The filter did not answer"}}, 503) is None
 
 
 @pytest.mark.parametrize("words", blocks.MESSAGES)
@@ -80,6 +82,7 @@ def test_each_message_is_a_block_in_its_own_words(words: str) -> None:
 def test_a_code_with_a_second_use_is_told_by_its_message(code: str) -> None:
     assert code in blocks.CODES
     assert blocked_by({"error": {"code": code, "message": "It was flagged as against our policy"}}) == code
+    assert blocked_by({"error": {"code": code, "message": "This type of information is limited for safety"}}) == code
     for words in blocks.UNSURE_CODES[code]:
         assert blocked_by({"error": {"code": code, "message": f"Not a list: {words} something"}}) is None
 
