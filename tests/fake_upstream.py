@@ -135,21 +135,36 @@ async def _serve_one(up: Upstream, reader: asyncio.StreamReader, writer: asyncio
 
 
 async def _read_request(reader: asyncio.StreamReader) -> Request:
+    request = await read_head(reader)
+    if not request.all("x-early"):
+        request.body = b"".join([piece async for piece in read_body(reader, request.headers)])
+    return request
+
+
+async def read_head(reader: asyncio.StreamReader) -> Request:
+    """A request whose body has not been read."""
     head = await reader.readuntil(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").strip().split("\r\n")
     method, target, _ = first.split(" ", 2)
     headers = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
-    body = b""
+    return Request(method, target, headers, b"", head)
+
+
+async def read_body(reader: asyncio.StreamReader, headers: Sequence[tuple[str, str]]) -> AsyncGenerator[bytes]:
+    """The body of a request or an answer, as it comes. Raises IncompleteReadError where it breaks off."""
     fields = dict(headers)
-    if "x-early" in fields:
-        return Request(method, target, headers, body, head)
     if "chunked" in fields.get("transfer-encoding", ""):
-        while size := int(await reader.readline(), 16):
-            body += (await reader.readexactly(size + 2))[:-2]
-        await reader.readline()
-    elif length := int(fields.get("content-length", 0)):
-        body = await reader.readexactly(length)
-    return Request(method, target, headers, body, head)
+        while size := int((await reader.readuntil(b"\r\n")).strip(), 16):
+            yield (await reader.readexactly(size + 2))[:-2]
+        await reader.readexactly(2)
+        return
+    left = int(fields.get("content-length", 0))
+    while left:
+        piece = await reader.read(left)
+        if not piece:
+            raise asyncio.IncompleteReadError(b"", left)
+        left -= len(piece)
+        yield piece
 
 
 # What an upstream says.
@@ -335,26 +350,12 @@ async def read_answer(reader: asyncio.StreamReader, *, bodiless: bool = False) -
     answer = Answer(int(first.split(" ")[1]), headers, b"", clean=True, times=[(loop.time(), b"")])
     if bodiless or answer.status in (204, 304):
         return answer
+    assert {"content-length", "transfer-encoding"} & dict(headers).keys()
     try:
-        async with aclosing(_body(reader, dict(headers))) as body:
+        async with aclosing(read_body(reader, headers)) as body:
             async for piece in body:
                 answer.times.append((loop.time(), piece))
     except (asyncio.IncompleteReadError, ConnectionError):
         answer.clean = False
     answer.body = b"".join(piece for _, piece in answer.times)
     return answer
-
-
-async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> AsyncGenerator[bytes]:
-    if headers.get("transfer-encoding") == "chunked":
-        while size := int((await reader.readuntil(b"\r\n")).strip(), 16):
-            yield (await reader.readexactly(size + 2))[:-2]
-        await reader.readexactly(2)
-        return
-    left = int(headers["content-length"])
-    while left:
-        piece = await reader.read(left)
-        if not piece:
-            raise asyncio.IncompleteReadError(b"", left)
-        left -= len(piece)
-        yield piece

@@ -1,7 +1,9 @@
 """The soak: mixed exchanges, cut at random at both ends, through a real `demur serve`; then nothing may be left over.
 
-Bodies are equal byte for byte, or broken off where the upstream broke off; each exchange has one pair of spans and, on
-a judged path, one verdict; metrics agree with what was counted; no socket stays open; memory stays flat.
+Bodies are equal byte for byte, or broken off where the upstream broke off; a stream has one key for each choice that
+ended in it. Of a request that its client breaks off, nothing reaches the upstream on a judged path, and half a body
+where it goes up as it comes. What goes up has one pair of spans; on a judged path each exchange has one verdict.
+Metrics agree with what was counted; no socket stays open; memory stays flat.
 
 `make soak` plays ten thousand, `make test` a few hundred. `python -m wire.soak --seed 7 --count 50 --first 1200` plays
 some of them again.
@@ -14,8 +16,6 @@ import asyncio
 import json
 import os
 import re
-import socket
-import struct
 import sys
 import tempfile
 import time
@@ -25,12 +25,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fake_upstream import Answer, Request, _read_request, call_port, chunk, read_answer, request
+from fake_upstream import Answer, call_port, request
 from otlp_sink import OtlpSink
-from wire.notation import without_keys
+from wire.notation import keys, without_keys
+from wire.soak_ends import AT_ONCE, Clients, Upstream
 from wire.soak_plan import Exchange, Fate, draw
 
-AT_ONCE = 32
 #: How much more memory the last tenth may hold than the second, when pools and caches are filled; and of a short soak.
 GROWTH, GROWTH_OF_FEW, FEW = 1.1, 1.25, 2000
 
@@ -46,13 +46,16 @@ class Figures:
     spans: int = 0
     verdicts: int = 0
     sockets: int = 0
+    keys: int = 0
+    broken_off: int = 0  # requests that went up as they came, until their client left
     faults: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         lines = [
             f"{self.count} exchanges in {self.seconds:.0f} s, {AT_ONCE} at once",
             *(f"  {number:6} {fate}" for fate, number in self.fates.most_common()),
-            f"{self.spans} spans, {self.verdicts} verdicts, {self.sockets} sockets left open",
+            f"{self.spans} spans, {self.verdicts} verdicts, {self.keys} finish keys, {self.sockets} sockets left open",
+            f"{self.broken_off} of the requests that broke off had begun to go up",
             f"memory after each tenth, in MB: {', '.join(f'{size / 1e6:.0f}' for size in self.memory)}",
             f"{len(self.faults)} faults",
             *self.faults[:20],
@@ -60,144 +63,45 @@ class Figures:
         return "\n".join(lines)
 
 
-class Upstream:
-    """Plays the answers of the exchanges whose numbers the requests name."""
-
-    def __init__(self, plan: dict[int, Exchange], figures: Figures) -> None:
-        self.seen: Counter[int] = Counter()
-        self.arrived: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
-        self._plan = plan
-        self._figures = figures
-        self._open: set[asyncio.StreamWriter] = set()
-
-    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            while await self._answer(await _read_request(reader), writer):
-                pass
-        self._open.discard(writer)
-        writer.close()
-
-    async def _answer(self, got: Request, writer: asyncio.StreamWriter) -> bool:
-        """Whether the connection stays open."""
-        number = int(got.all("x-exchange")[0])
-        exchange = self._plan[number]
-        self.seen[number] += 1
-        if got.body != exchange.sent_body:
-            self._figures.faults.append(f"exchange {number}: its request's body is another")
-        self.arrived[number].set()
-        if exchange.fate is Fate.NO_ANSWER:
-            return False
-        writer.write(exchange.head)
-        cut_short = exchange.fate in (Fate.UPSTREAM_RESETS, Fate.UPSTREAM_ENDS)
-        left = exchange.cut if cut_short else len(exchange.body)
-        for piece in exchange.pieces:
-            piece = piece[:left]
-            left -= len(piece)
-            if piece:
-                writer.write(chunk(piece) if exchange.framing == "chunked" else piece)
-                await writer.drain()
-                if exchange.pause:
-                    await asyncio.sleep(exchange.pause)
-        if exchange.fate is Fate.UPSTREAM_RESETS:
-            await asyncio.sleep(0.01)
-            _reset(writer)
-        elif exchange.fate is not Fate.UPSTREAM_ENDS:
-            writer.write(b"0\r\n\r\n" if exchange.framing == "chunked" else b"")
-            await writer.drain()
-            return exchange.framing != "close"
-        return False
-
-    def hang_up(self) -> None:
-        """Closes the connections that wait for more requests."""
-        for writer in self._open:
-            writer.close()
-
-
-def _reset(writer: asyncio.StreamWriter) -> None:
-    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
-
-
-class Clients:
-    """Clients of one proxy: an answer that came whole leaves a connection that serves again."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-
-    async def call(self, exchange: Exchange, arrived: asyncio.Event) -> Answer | None:
-        """The answer, None where the client did not wait for it."""
-        fresh = exchange.number % 3 == 0 or not self._idle
-        if fresh:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**24)
-        else:
-            reader, writer = self._idle.pop()
-        answer = None
-        try:
-            async with asyncio.timeout(60):
-                writer.write(exchange.sent)
-                if exchange.fate in (Fate.CLIENT_LEAVES, Fate.CLIENT_RESETS):
-                    await arrived.wait()
-                    await _leave(reader, writer, exchange)
-                else:
-                    answer = await read_answer(reader)
-            return answer
-        finally:
-            whole = answer is not None and answer.clean and answer.get("connection") != "close"
-            if whole and len(self._idle) < AT_ONCE:  # more would be open connections, which cost memory
-                self._idle.append((reader, writer))
-            else:
-                await _close(writer)
-
-    async def close(self) -> None:
-        for _, writer in self._idle:
-            await _close(writer)
-
-
-async def _leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, exchange: Exchange) -> None:
-    """The client goes, at once or with some of the answer read."""
-    with suppress(ConnectionError, asyncio.IncompleteReadError):
-        if exchange.cut % 3:
-            await reader.readuntil(b"\r\n\r\n")
-            await reader.readexactly(min(exchange.cut, 200))
-    if exchange.fate is Fate.CLIENT_RESETS:
-        _reset(writer)
-
-
-async def _close(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with suppress(ConnectionError):
-        await writer.wait_closed()
-
-
-def _faults_of(exchange: Exchange, answer: Answer | None) -> str | None:
+def _faults_of(exchange: Exchange, answer: Answer | None, mode: str) -> str | None:
     """What is wrong with what the client got."""
     if answer is None:
         return None
-    body = without_keys(answer.body) if exchange.stream and not exchange.coded else answer.body
     told = answer.status in (502, 504) and answer.body.startswith(b'{"error":{"message":"demur: ')
-    match exchange.fate:
-        case Fate.WHOLE:
-            return None if answer.clean and body == exchange.body else "its answer's body is another"
-        case Fate.NO_ANSWER:
-            return None if told else "no answer is not told"
-        case Fate.UPSTREAM_RESETS | Fate.UPSTREAM_ENDS:
-            if told:
-                return None
-            if answer.clean and not (exchange.framing == "close" and exchange.fate is Fate.UPSTREAM_ENDS):
-                return "half an answer looks whole"
-            wanted = exchange.body[: exchange.cut]
-            if exchange.fate is Fate.UPSTREAM_RESETS:  # a reset may overtake what was sent before it
-                return None if wanted.startswith(body) else "the part of its answer is another"
-            return None if wanted == body else "not all of the part that arrived went on"
-    return None
+    cut_answer = exchange.fate in (Fate.UPSTREAM_RESETS, Fate.UPSTREAM_ENDS)
+    if exchange.fate in (Fate.NO_ANSWER, Fate.UPLOAD_REFUSED):
+        return None if told else "no answer is not told"
+    if told and cut_answer:
+        return None
+    body = answer.body
+    if exchange.finishes and mode == "chunk":
+        body = without_keys(body)
+        wanted = _keys_in(exchange, len(body), answer.clean)
+        if len(keys(answer.body)) not in wanted:
+            return f"{len(keys(answer.body))} keys, not {wanted}"
+    if not cut_answer:
+        return None if answer.clean and body == exchange.body else "its answer's body is another"
+    if answer.clean and not (exchange.framing == "close" and exchange.fate is Fate.UPSTREAM_ENDS):
+        return "half an answer looks whole"
+    part = exchange.body[: exchange.cut]
+    if exchange.fate is Fate.UPSTREAM_RESETS:  # a reset may overtake what was sent before it
+        return None if part.startswith(body) else "the part of its answer is another"
+    return None if part == body else "not all of the part that arrived went on"
+
+
+def _keys_in(exchange: Exchange, size: int, clean: bool) -> set[int]:
+    """How many keys the first `size` bytes of a stream have: an event is over with its blank line, at the LF of CR LF
+    or before it; the last one of a stream that ends in order may lack that line."""
+    if clean:
+        return {sum(line <= size for line, _ in exchange.finishes)}
+    return {sum(end <= size + slack for _, end in exchange.finishes) for slack in (0, 1)}
 
 
 @asynccontextmanager
-async def _serving(upstream_port: int, sink: OtlpSink, log: Path) -> AsyncIterator[tuple[int, int, int]]:
+async def _serving(upstream_port: int, sink: OtlpSink, log: Path, mode: str) -> AsyncIterator[tuple[int, int, int]]:
     """`demur serve` as a process: its id, its port, its admin port. Stopped by a signal at the end."""
     settings = {"port": 0, "admin-port": 0, "verdict-log": log, "verdict-keep": 500, "log-level": "error"}
+    settings["stream-verdict"] = mode
     flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
     url = f"http://127.0.0.1:{upstream_port}/v1"
     process = await asyncio.create_subprocess_exec(
@@ -256,30 +160,33 @@ def _rss(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-async def soak(count: int, seed: int, *, first: int = 0) -> Figures:
-    """Plays exchanges `first` to `first + count` of `seed` and looks at what they left."""
+async def soak(count: int, seed: int, *, first: int = 0, mode: str = "chunk") -> Figures:
+    """Plays exchanges `first` to `first + count` of `seed` and looks at what they left; `mode`: `stream_verdict`."""
     figures = Figures(count)
     plan = {number: draw(seed, number) for number in range(first, first + count)}
-    upstream = Upstream(plan, figures)
+    upstream = Upstream(plan)
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, OtlpSink() as sink:
         log = Path(folder) / "verdicts.jsonl"
         async with await asyncio.start_server(upstream, "127.0.0.1", 0, limit=2**20) as server:
             port = server.sockets[0].getsockname()[1]
-            async with _serving(port, sink, log) as (pid, own, admin):
-                await _play(plan, upstream, own, pid, figures)
+            async with _serving(port, sink, log, mode) as (pid, own, admin):
+                await _play(plan, upstream, own, pid, figures, mode)
                 upstream.hang_up()
                 await _settle(pid, int(sink.endpoint.rpartition(":")[2]), figures)
                 metrics = (await call_port(admin, request("GET", "/metrics"))).body.decode()
         _check_memory(figures)
-        _check_records(plan, upstream, log, figures)
+        _check_requests(plan, upstream, figures)
+        _check_records(plan, log, figures)
         _check_spans(plan, sink, figures)
         _check_metrics(plan, metrics, figures)
     figures.seconds = time.perf_counter() - begun
     return figures
 
 
-async def _play(plan: dict[int, Exchange], upstream: Upstream, port: int, pid: int, figures: Figures) -> None:
+async def _play(
+    plan: dict[int, Exchange], upstream: Upstream, port: int, pid: int, figures: Figures, mode: str
+) -> None:
     turns, clients, over = asyncio.Semaphore(AT_ONCE), Clients(port), 0
 
     async def one(exchange: Exchange) -> None:
@@ -287,7 +194,8 @@ async def _play(plan: dict[int, Exchange], upstream: Upstream, port: int, pid: i
         async with turns:
             try:
                 answer = await clients.call(exchange, upstream.arrived[exchange.number])
-                fault = _faults_of(exchange, answer)
+                fault = _faults_of(exchange, answer, mode)
+                figures.keys += len(keys(answer.body)) if answer and exchange.finishes else 0
             except Exception as exc:
                 fault = repr(exc)
         over += 1
@@ -312,12 +220,26 @@ async def _settle(pid: int, sink_port: int, figures: Figures) -> None:
 
 
 def _check_memory(figures: Figures) -> None:
+    if figures.count < 10:
+        return  # no tenths to compare
     second, last = figures.memory[1], figures.memory[-1]
     if last > second * (GROWTH if figures.count > FEW else GROWTH_OF_FEW):
         figures.faults.append(f"memory grew from {second / 1e6:.0f} to {last / 1e6:.0f} MB")
 
 
-def _check_records(plan: dict[int, Exchange], upstream: Upstream, log: Path, figures: Figures) -> None:
+def _check_requests(plan: dict[int, Exchange], upstream: Upstream, figures: Figures) -> None:
+    figures.faults += upstream.faults
+    for number, exchange in plan.items():
+        begun, whole = upstream.begun[number], upstream.whole[number]
+        if begun > 1 + exchange.repeatable:
+            figures.faults.append(f"exchange {number}: it went up {begun} times")
+        if exchange.sent_short:
+            figures.broken_off += begun
+            if whole or (begun and not exchange.goes_up):
+                figures.faults.append(f"exchange {number}: half a request went up{' as a whole one' * whole}")
+
+
+def _check_records(plan: dict[int, Exchange], log: Path, figures: Figures) -> None:
     records = defaultdict(list)
     for line in log.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
@@ -329,11 +251,11 @@ def _check_records(plan: dict[int, Exchange], upstream: Upstream, log: Path, fig
         figures.verdicts += len(verdicts)
         if (len(found), len(verdicts)) != (1, exchange.judged):
             figures.faults.append(f"exchange {number}: {len(found)} records, {len(verdicts)} verdicts")
-        elif verdicts and exchange.fate is Fate.WHOLE:
+        elif exchange.sent_short and found[0]["end"] != "client_disconnect":
+            figures.faults.append(f"exchange {number}: half a request ended with {found[0]['end']}")
+        elif verdicts and exchange.fate in (Fate.WHOLE, Fate.EARLY_ANSWER):
             (verdict,) = verdicts
             said[exchange.name].add(f"{verdict['label']} {verdict['status']} {found[0]['end']}")
-        if upstream.seen[number] > (1 if exchange.sent.startswith(b"POST") else 2):
-            figures.faults.append(f"exchange {number}: it went up {upstream.seen[number]} times")
     figures.faults += [f"{name} is judged in several ways: {ways}" for name, ways in said.items() if len(ways) > 1]
 
 
@@ -343,7 +265,7 @@ def _check_spans(plan: dict[int, Exchange], sink: OtlpSink, figures: Figures) ->
         kinds[span.trace_id].append(span.kind)
         figures.spans += 1
     for number, exchange in plan.items():
-        if sorted(kinds[exchange.trace_id]) != ["CLIENT", "SERVER"]:
+        if sorted(kinds[exchange.trace_id]) != (["CLIENT", "SERVER"] if exchange.goes_up else []):
             figures.faults.append(f"exchange {number}: its spans are {kinds[exchange.trace_id]}")
 
 
@@ -368,8 +290,10 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000, help="how many exchanges")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the number of the first one")
+    parser.add_argument("--stream-verdict", choices=["chunk", "off"], default="chunk")
     options = parser.parse_args()
-    figures = asyncio.run(soak(options.count, options.seed, first=options.first))
+    mode = options.stream_verdict
+    figures = asyncio.run(soak(options.count, options.seed, first=options.first, mode=mode))
     print(figures)
     return bool(figures.faults)
 

@@ -7,18 +7,31 @@ import sys
 from pathlib import Path
 
 import pytest
-from wire.soak import soak
-from wire.soak_plan import draw
+from wire.soak import Figures, soak
+from wire.soak_plan import Fate, draw
+
+COUNT, FEW, SEED = 200, 9, 6
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sockets and memory of a process are read in /proc")
 def test_nothing_is_left_over_by_mixed_exchanges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    figures = asyncio.run(soak(400, seed=5))
-    assert figures.faults == []
-    assert (figures.count, figures.spans, figures.sockets) == (400, 800, 0)
-    assert 200 < figures.verdicts < 400
-    assert len(figures.fates) == 6  # every kind of end was played
+
+    async def run() -> tuple[Figures, Figures]:
+        return await asyncio.gather(soak(COUNT, SEED), soak(FEW, SEED, mode="off"))
+
+    figures, few = asyncio.run(run())
+    assert figures.faults == few.faults == []
+    plan = [draw(SEED, number) for number in range(COUNT)]
+    stayed = sum(not exchange.goes_up for exchange in plan)
+    assert (figures.count, figures.spans, figures.sockets) == (COUNT, 2 * (COUNT - stayed), 0)
+    assert figures.verdicts == sum(exchange.judged for exchange in plan)
+    assert set(figures.fates) == {fate.value for fate in Fate}  # every kind of end was played
+    assert stayed
+    assert figures.broken_off
+    assert figures.keys > COUNT / 5
+    assert few.keys == 0
+    assert any(draw(SEED, number).finishes for number in range(FEW))
 
 
 def test_a_seed_is_a_soak() -> None:
