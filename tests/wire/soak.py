@@ -281,7 +281,7 @@ def _check_metrics(plan: dict[int, Exchange], text: str, figures: Figures) -> No
         "refusal_verdict_log_lost_records_total": 0,
     }
     for name, number in wanted.items():
-        if f"\n{name}" not in text or total(name) != number:
+        if f" {name} " not in text or total(name) != number:
             figures.faults.append(f"{name} is {total(name)}, not {number}")
 
 

@@ -57,6 +57,8 @@ class Upstream:
                         _reset(writer)
                         return False
                     stays = await self._answer(exchange, writer)
+                    if not stays:
+                        writer.write_eof()  # closed for good, what is unread would turn into a reset
         except GONE:
             if not exchange.sent_body.startswith(request.body):
                 self.faults.append(f"exchange {number}: the part of its request's body is another")
