@@ -109,6 +109,28 @@ def test_w70_w71_a_client_that_leaves_frees_the_upstream(name: str, how: str, mo
         asyncio.run(run())
 
 
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_w70_a_client_that_leaves_in_its_upload_is_told_of_as_any_other(how: str) -> None:
+    """Half a judged request goes nowhere; still it has its spans, its record and its verdict without a label."""
+
+    async def run() -> None:
+        async with upstream(FINE) as up, proxy(up.url, app={"telemetry": out.telemetry}) as px:
+            async with connection(px) as (_, writer):
+                writer.write(ask()[:-9])
+                await writer.drain()
+                await until(lambda: px.app.relay.observers.in_flight)
+                leaves(writer, how)
+                exchange = await px.end()
+            assert (exchange.end, verdict(exchange)[0], up.requests) == ("client_disconnect", None, [])
+        out.telemetry.shutdown()
+        spans = out.sink.spans()
+        assert sorted(span.kind for span in spans) == ["CLIENT", "SERVER"]
+        assert {span.attributes["error.type"] for span in spans} == {"client_disconnect"}
+
+    with exported() as out:
+        asyncio.run(run())
+
+
 @MODES
 def test_w72_a_slow_reader_slows_the_upstream_and_costs_no_memory(mode: str) -> None:
     """What nobody reads is not read from the upstream either; all of it arrives in the end."""
