@@ -11,6 +11,12 @@ from typing import Any, NamedTuple
 
 from demur.classifier import fields
 
+# What a hostile error can make us search is bounded.
+#: Characters of a message; the longest known, with another vendor's error quoted inside, have some thousands.
+MAX_MESSAGE = 16 * 1024
+#: Entries of a list of what is wrong with a request.
+MAX_DETAILS = 64
+
 #: Stop reasons that are a "no": finish_reason, stop_reason, finishReason, stopReason, incomplete_details.reason.
 STOPS: dict[str, str] = {
     "content_filter": "OpenAI, Azure, Mistral, DeepSeek, Moonshot and most gateways",
@@ -279,18 +285,21 @@ def _message(error: dict[str, Any]) -> str:
     """What an error says, in whichever place; LiteLLM's guardrails put an object under `message`."""
     told = error.get("message") or error.get("msg") or error.get("error_msg") or error.get("detail")
     if isinstance(told, list):  # Mistral, in an entry of its details
-        return " ".join(map(fields.string, told))
-    return fields.string(fields.mapping(told).get("error") or told)
+        return " ".join(map(fields.string, told[:MAX_DETAILS]))[:MAX_MESSAGE]
+    return fields.string(fields.mapping(told).get("error") or told)[:MAX_MESSAGE]
 
 
 def _asides(error: dict[str, Any], told: dict[str, Any]) -> tuple[str, ...]:
     """What WSO2 says beside its message: the name of the guardrail, or in an object there that it stepped in."""
-    return fields.string(error.get("description")), fields.string(told.get("action"))
+    return fields.string(error.get("description"))[:MAX_MESSAGE], fields.string(told.get("action"))[:MAX_MESSAGE]
 
 
 def _details(error: dict[str, Any]) -> list[dict[str, Any]]:
     """FastAPI's list of what is wrong with a request, each with `type`, `loc` and `msg` (Mistral, vLLM and others)."""
-    return fields.mappings(error.get("detail")) or fields.mappings(fields.mapping(error.get("message")).get("detail"))
+    details = fields.mappings(error.get("detail")) or fields.mappings(
+        fields.mapping(error.get("message")).get("detail")
+    )
+    return details[:MAX_DETAILS]
 
 
 def _inner(error: dict[str, Any]) -> dict[str, Any]:

@@ -407,3 +407,12 @@ def test_flagged_and_marked_chunks_are_not_plain() -> None:
     assert plain()
     assert not plain(flag=3)
     assert not plain(**{"amazon-bedrock-guardrailAction": "INTERVENED"})
+
+
+def test_of_a_message_and_of_details_only_so_much_is_searched() -> None:
+    words = next(iter(blocks.MESSAGES))
+    room = blocks.MAX_MESSAGE - len(words)
+    assert blocked_by({"error": {"message": "x" * (room - 2) + ". " + words}})
+    assert not blocked_by({"error": {"message": "x" * (room - 1) + ". " + words}})
+    entries = [{"type": "x", "loc": [], "msg": "no"}] * blocks.MAX_DETAILS
+    assert not blocked_by({"detail": [*entries, {"type": "x", "loc": [], "msg": words}]})
