@@ -266,7 +266,7 @@ async def serving(*flags: str, **environment: str) -> AsyncIterator[Served]:
         *(sys.executable, "-m", "demur.cli.main", "serve", "--port", "0", "--admin-port", "0", *flags),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONUTF8": "1", **environment},
+        env={**os.environ, "PYTHONUTF8": "1", "DEMUR_LANGUAGES": "en", **environment},
     )
     assert process.stdout is not None
     said = ""

@@ -234,7 +234,7 @@ def test_the_server_looks_at_the_addresses_that_it_got(host: str, token: str | N
     if host == "::" and not socket.has_ipv6:
         pytest.skip("no IPv6 on this machine")
     route = {"models": "m", "upstream": "http://127.0.0.1:1", "add_headers": {"authorization": "Bearer k3y"}}
-    settings = {"host": host, "port": 0, "admin_port": 0, "client_token": token, "route": [route]}
+    settings = {"host": host, "port": 0, "admin_port": 0, "client_token": token, "route": [route], "languages": ["en"]}
 
     async def main() -> tuple[int | None, bytes]:
         command = [sys.executable, "-c", SERVE, json.dumps(settings)]

@@ -410,6 +410,7 @@ def test_a_stop_waits_for_reviews_as_long_as_for_exchanges(
 
     async def run(url: str) -> str:
         settings = {"upstream": url, "port": 0, "admin_port": 0, "drain_seconds": drain, "verdict_log": str(path)}
+        settings["languages"] = ["en"]
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", SERVE, json.dumps(settings), str(takes), stdout=-1, stderr=-1, env=dict(os.environ)
         )

@@ -83,6 +83,7 @@ async def serving(url: str, program: str = SERVE, **settings: Any) -> AsyncItera
 
 
 async def start(program: str = SERVE, /, **settings: Any) -> asyncio.subprocess.Process:
+    settings = {"languages": ["en"], **settings}  # one starts in a third of the time of all
     return await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, json.dumps(settings), stdout=-1, stderr=-1, env={**os.environ, "PYTHONUTF8": "1"}
     )

@@ -61,7 +61,7 @@ STREAM: Sequence[Step] = [head(), chunk(say("Fine. " * 20)), chunk(event({}, "st
 async def assembled(url: str, **settings: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Metrics]]:
     """The application as `demur serve` puts it together, without its sockets."""
     with ExitStack() as closing:
-        app, metrics = _assemble(Settings(upstream=url, **settings), closing)
+        app, metrics = _assemble(Settings(upstream=url, **{"languages": ("en",), **settings}), closing)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://proxy") as client:
             try:
                 yield client, metrics
@@ -71,6 +71,8 @@ async def assembled(url: str, **settings: Any) -> AsyncIterator[tuple[httpx.Asyn
 
 def judged(answer: bytes | Sequence[Step], **settings: Any) -> Verdict:
     """The verdict on `answer`, a text's completion or the steps of a stream, under `settings`."""
+
+    settings = {"languages": ("en",), **settings}
 
     async def run() -> Verdict:
         steps = [whole(answer)] if isinstance(answer, bytes) else answer
