@@ -47,6 +47,7 @@ class Record:
         self.tag = headers.tag(self.headers)
         self.ask = Ask()
         self.spans: Spans | None = None
+        self.traced = False  # whether its spans were to begin
         self.status_code: int | None = None
         self.stream = False
         self.first_byte: float | None = None
@@ -90,6 +91,7 @@ class Record:
         return self.judged.verdict
 
     def start_spans(self, tracer: Tracer, body: bytes) -> None:
+        self.traced = True
         self.spans = tracer.start(
             headers=self.headers,
             method=self.method,

@@ -98,7 +98,7 @@ class Relay:
         except asyncio.CancelledError:  # a forced stop; raised again, it would be logged as a fault
             await self._fail(record, errors.stopped(), send)
         finally:
-            if record.spans is None and record.end not in TURNED_AWAY:  # its client left before it could go up
+            if not record.traced and record.end not in TURNED_AWAY:  # its client left before it could go up
                 self._start_spans(record, b"")
             self.observers.ended(record.exchange(), record.spans)
 
